@@ -66,7 +66,7 @@ test('what nobody sets has its default', () => {
     knowledgebase: undefined,
     dataDirectory: '/var/lib/espalier/mcp',
     disabled: new Set(),
-    limits: { resultTokens: 10_000, resultBytes: 8_388_608, requestBytes: 10_485_760 },
+    limits: { resultTokens: 10_000, queryTokens: 50_000, resultBytes: 8_388_608, requestBytes: 10_485_760 },
     logLevel: 'info',
     auditStatements: 'reads',
   })
@@ -175,7 +175,7 @@ limits: {result_tokens: 5000, result_bytes: 1000000, request_bytes: 2000000}
     disabled: new Set(['count_rows', 'system_info', 'design-schema']),
     dataDirectory: '/data',
     logLevel: 'warn',
-    limits: { resultTokens: 5_000, resultBytes: 1_000_000, requestBytes: 2_000_000 },
+    limits: { resultTokens: 5_000, queryTokens: 5_000, resultBytes: 1_000_000, requestBytes: 2_000_000 },
   })
 })
 

@@ -20,8 +20,10 @@ const megabyte = 1_048_576
 function readLimits(reader: SettingsReader): McpSettings['limits'] {
   const limit = (name: string, least: number, most: number) =>
     reader.take(`limits.${name}`, whole(least, most), { variables: [`LIMIT_${name.toUpperCase()}`] })
+  const resultTokens = limit('result_tokens', 200, 1_000_000)
   return {
-    resultTokens: limit('result_tokens', 200, 1_000_000) ?? 10_000,
+    resultTokens: resultTokens ?? 10_000,
+    queryTokens: limit('query_tokens', 200, 1_000_000) ?? resultTokens ?? 50_000,
     resultBytes: limit('result_bytes', 10_000, 1_024 * megabyte) ?? 8 * megabyte,
     requestBytes: limit('request_bytes', 1_000, 1_024 * megabyte) ?? 10 * megabyte,
   }

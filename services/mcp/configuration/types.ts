@@ -79,6 +79,8 @@ export type McpSettings = {
   readonly limits: {
     /** Of one result, in tokens. */
     readonly resultTokens: number
+    /** Of one page of rows of `query_database`, in tokens; `resultTokens` where it is not given. */
+    readonly queryTokens?: number
     /** Of what one result is made from, in bytes. */
     readonly resultBytes: number
     readonly requestBytes: number

@@ -1,4 +1,4 @@
-/** The whole text of a result of a query: how many rows, the rows as data, and how to go on. It promises to stay within the tokens of one result. */
+/** The whole text of a result of a query: how many rows, the rows as data, and how to go on. It stays within the tokens of one result, as far as an estimate can tell. */
 import { fenced, fenceTokens } from './fence.ts'
 import { tableText } from './table.ts'
 import { atMostTokens } from './tokens.ts'
@@ -47,7 +47,9 @@ export function resultText(result: ResultRows, maximumTokens: number): string {
   const goesOn = (hasMore || isCut || table.rows < rows.length) && table.rows > 0
   const notes = [
     ...(table.rows < rows.length
-      ? [`Only ${table.rows} of ${rows.length} rows fit into one result; select fewer columns for more at once.`]
+      ? [
+          `Only ${table.rows} of ${rows.length} rows fit into the limit of ${maximumTokens} tokens for one result; select fewer columns for more at once${cursorAt === undefined ? '' : ', or go on with the cursor below'}.`,
+        ]
       : []),
     ...(table.columns < columns.length
       ? [`Only the first ${table.columns} of ${columns.length} columns fit; name those that matter in the SELECT.`]

@@ -2,6 +2,7 @@
  * Rows as a model reads them: a header, then one line for each row, columns apart by tabs, in the text form of COPY: `\N` is NULL and an empty string is empty; tabs, line ends and backslashes
  * in values are escaped, so that a line is a row. Wide values are shortened, and lines end where the tokens do.
  */
+import { expectedTokens } from './expected-tokens.ts'
 import { atMostTokens } from './tokens.ts'
 
 type Cell = string | null
@@ -25,8 +26,19 @@ const escapes: { readonly [character: string]: string } = {
   '\t': '\\t',
   '\v': '\\v',
 }
-const escaped = (text: string): string =>
-  text.replace(/[\\\b\f\n\r\t\v]/g, character => escapes[character] ?? character)
+const backslash = 0x5c
+const firstEscaped = 0x08
+const lastEscaped = 0x0d
+
+/** Quicker than a regular expression for what is short, as most values are. */
+function escaped(text: string): string {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === backslash || (code >= firstEscaped && code <= lastEscaped))
+      return text.replace(/[\\\b\f\n\r\t\v]/g, character => escapes[character] ?? character)
+  }
+  return text
+}
 
 /** So much of a value is shown at least, and so much at most, in characters. */
 const narrowest = 200
@@ -37,13 +49,10 @@ const leastWidth = 8
 /** In characters, without half of one. */
 const cut = (text: string, length: number): string => text.slice(0, length).replace(/[\uD800-\uDBFF]$/, '')
 
-type Shown = { readonly text: string; readonly isShortened: boolean }
-
-function cellText(cell: Cell, width: number): Shown {
-  if (cell === null) return { text: '\\N', isShortened: false }
-  if (cell.length <= width) return { text: escaped(cell), isShortened: false }
+/** A value that is wider, cut, with what it says of that. */
+function shortCell(cell: string, width: number): string {
   const kept = cut(cell, width)
-  return { text: `${escaped(kept)}…[+${cell.length - kept.length} characters]`, isShortened: true }
+  return `${escaped(kept)}…[+${cell.length - kept.length} characters]`
 }
 
 /** One row alone may be as wide as there is room for. */
@@ -55,17 +64,29 @@ const widthFor = (rows: number, columns: number, tokens: number): number =>
       : Math.min(widest, Math.floor(tokens / (4 * Math.max(1, columns)))),
   )
 
-type Line = { readonly text: string; readonly tokens: number; readonly shortened: readonly number[] }
-
-function lineOf(cells: readonly Cell[], width: number): Line {
-  const shown = cells.map(cell => cellText(cell, width))
-  const text = shown.map(cell => cell.text).join('\t')
-  const shortened = shown.flatMap(({ isShortened }, index) => (isShortened ? [index] : []))
-  return { text, tokens: atMostTokens(text) + 1, shortened }
+/** The first `count` cells as a line; which of them were shortened goes to `shortened`. */
+function lineOf(cells: readonly Cell[], count: number, width: number, shortened?: Set<number>): string {
+  let line = ''
+  for (let index = 0; index < count; index++) {
+    if (index > 0) line += '\t'
+    const cell = cells[index] ?? null
+    if (cell === null) line += '\\N'
+    else if (cell.length <= width) line += escaped(cell)
+    else {
+      line += shortCell(cell, width)
+      shortened?.add(index)
+    }
+  }
+  return line
 }
 
 /** Names of columns are short, but for those that were made to be long. */
-const headerOf = (columns: readonly string[], width: number): Line => lineOf(columns, Math.min(narrowest, width))
+const headerOf = (columns: readonly string[], count: number, width: number): string =>
+  lineOf(columns, count, Math.min(narrowest, width))
+
+/** Whether a text has at most so many tokens, whatever it says. A token has a byte at least. */
+const surelyFits = (text: string, tokens: number): boolean =>
+  Buffer.byteLength(text) <= tokens || atMostTokens(text) <= tokens
 
 type Shape = { readonly width: number; readonly columns: number }
 
@@ -73,7 +94,7 @@ type Shape = { readonly width: number; readonly columns: number }
 function shapeFor(columns: readonly string[], first: readonly Cell[], rows: number, tokens: number): Shape {
   let shape: Shape = { width: widthFor(rows, columns.length, tokens), columns: columns.length }
   const isTooLarge = ({ width, columns: count }: Shape) =>
-    headerOf(columns.slice(0, count), width).tokens + lineOf(first.slice(0, count), width).tokens > tokens
+    !surelyFits(`${headerOf(columns, count, width)}\n${lineOf(first, count, width)}\n`, tokens)
   while (isTooLarge(shape) && (shape.width > leastWidth || shape.columns > 1)) {
     const { width, columns: count } = shape
     shape =
@@ -84,25 +105,39 @@ function shapeFor(columns: readonly string[], first: readonly Cell[], rows: numb
   return shape
 }
 
+/** The estimate may be so much too low for what is odd. */
+const margin = 1.08
+
+/** How many of the lines, and one at least, have room beside the header. */
+function fittingLines(header: string, lines: readonly string[], tokens: number): number {
+  let left = tokens - (expectedTokens(header) + 1) * margin
+  for (const [index, line] of lines.entries()) {
+    left -= (expectedTokens(line) + 1) * margin
+    if (left < 0 && index > 0) return index
+  }
+  return lines.length
+}
+
 /** As many rows as have room in so many tokens. */
 export function tableText(columns: readonly string[], rows: readonly (readonly Cell[])[], tokens: number): Table {
   const [first = []] = rows
   const { width, columns: count } = shapeFor(columns, first, rows.length, tokens)
-  const header = headerOf(columns.slice(0, count), width)
-  const lines = [header.text]
+  const header = headerOf(columns, count, width)
   const shortened = new Set<number>()
-  let left = tokens - header.tokens
-  for (const row of rows) {
-    const line = lineOf(row.slice(0, count), width)
-    if (line.tokens > left && lines.length > 1) break
-    left -= line.tokens
-    lines.push(line.text)
-    for (const index of line.shortened) shortened.add(index)
-  }
-  return {
-    text: lines.join('\n'),
-    rows: lines.length - 1,
-    columns: count,
-    shortened: [...shortened].sort((a, b) => a - b),
-  }
+  const lines = rows.map(row => lineOf(row, count, width, shortened))
+  const whole = lines.length === 0 ? header : `${header}\n${lines.join('\n')}`
+  // A token has a byte at least, so short rows need no estimate.
+  if (Buffer.byteLength(whole) <= tokens) return tableOf(whole, lines.length, count, shortened)
+  const fitting = fittingLines(header, lines, tokens)
+  if (fitting === lines.length) return tableOf(whole, fitting, count, shortened)
+  const ofShown = new Set<number>()
+  for (const row of rows.slice(0, fitting)) lineOf(row, count, width, ofShown)
+  return tableOf([header, ...lines.slice(0, fitting)].join('\n'), fitting, count, ofShown)
 }
+
+const tableOf = (text: string, rows: number, columns: number, shortened: ReadonlySet<number>): Table => ({
+  text,
+  rows,
+  columns,
+  shortened: [...shortened].sort((a, b) => a - b),
+})

@@ -1,8 +1,10 @@
 /** Texts for models: the estimate of tokens is never too low, rows can be read back, and a result has room for what it says. */
+import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer'
 import { countTokens as countOlder } from 'gpt-tokenizer/encoding/cl100k_base'
 import { describe, expect, test } from 'vitest'
+import { expectedTokens } from './expected-tokens.ts'
 import { planFindings } from './plan.ts'
 import { resultText } from './result.ts'
 import { tableText } from './table.ts'
@@ -95,6 +97,57 @@ describe('the estimate of tokens', () => {
     )
     expect(atMostTokens(prose)).toBeLessThan(3 * countTokens(prose))
   })
+})
+
+const hash = (value: number) => createHash('md5').update(String(value)).digest('hex')
+const people = ['James Smith', 'Mary Johnson', 'Linda Okafor', 'Wei Nguyen', 'Priya Petrov', 'David Rossi']
+const sentence = 'Customers who returned an order within thirty days have got their money back by now'.split(' ')
+const usualRows: Record<string, (n: number) => string[]> = {
+  'numbers and names': n => [`${n}`, `n${n}`],
+  'hashes and times': n => [`${n}`, hash(n), `2026-11-23 18:00:${10 + (n % 50)}.${100_000 + n * 7}+00`],
+  uuids: n => [hash(n).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')],
+  prices: n => [
+    `${n}`,
+    `product ${n}`,
+    `${(n * 13.37).toFixed(2)}`,
+    '2026-11-25',
+    ['pending', 'shipped', 'cancelled'][n % 3] ?? '',
+  ],
+  people: n => {
+    const name = people[n % people.length] ?? ''
+    return [`${n}`, name, `${name.toLowerCase().replace(' ', '.')}@mail.com`, 'Berlin', '\\N', 't']
+  },
+  json: n => [JSON.stringify({ id: n, tags: ['new', 'sale'], total: n * 1.37, ok: true, nested: { a: null } })],
+  text: n => [`${n}`, [...sentence.slice(n % 9), ...sentence.slice(0, n % 9)].join(' ')],
+  floats: n => [`${Math.sin(n)}`, `${Math.cos(n) * 1000}`],
+}
+
+describe.each(Object.entries(usualRows))('rows of %s', (_, row) => {
+  const rows = Array.from({ length: 1_000 }, (_, n) => row(n + 1))
+  const whole = rows.map(cells => cells.join('\t')).join('\n')
+
+  test('are estimated within a tenth', () => {
+    const ratio = expectedTokens(whole) / countTokens(whole)
+    expect(ratio).toBeGreaterThan(0.9)
+    expect(ratio).toBeLessThan(1.1)
+  })
+
+  test('come a thousand at once by the default limit, and fill a page of less by four fifths at least', () => {
+    expect(tableText(['a', 'b', 'c', 'd', 'e', 'f'].slice(0, rows[0]?.length), rows, 49_000).rows).toBe(1_000)
+    const tokens = countTokens(tableText(['a', 'b', 'c', 'd', 'e', 'f'].slice(0, rows[0]?.length), rows, 3_000).text)
+    expect(tokens).toBeGreaterThan(2_400)
+    expect(tokens).toBeLessThanOrEqual(3_000)
+  })
+})
+
+test('a page that ends before the limit of rows names the limit of tokens and how to go on', () => {
+  const rows = Array.from({ length: 1_000 }, (_, n) => [String(n), hash(n)])
+  const page = { database: 'main', columns: ['n', 'v'], rows, offset: 0, hasMore: false, isCut: false }
+  const text = resultText({ ...page, cursorAt: at => `cursor-${at}` }, 4_000)
+  const [, shown] = /Only (\d+) of 1000 rows fit into the limit of 4000 tokens for one result/.exec(text) ?? []
+  expect(Number(shown)).toBeGreaterThan(100)
+  expect(text).toContain(`Next page: the same query with cursor="cursor-${shown}".`)
+  expect(resultText({ ...page, cursorAt: undefined }, 4_000)).not.toContain('cursor')
 })
 
 const unescaped: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v', '\\': '\\' }

@@ -131,7 +131,7 @@ export function queryDatabase(
           hasMore: ran.rows.length > skip + page.limit,
           isCut: ran.isCut,
         },
-        limits.resultTokens,
+        limits.queryTokens ?? limits.resultTokens,
       )
       return toolText(written(analysis, ran) ?? shown)
     } catch (error) {

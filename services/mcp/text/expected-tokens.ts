@@ -1,0 +1,135 @@
+/**
+ * How many tokens a text is expected to come to, within a tenth for rows of a database as they usually are. Text is cut as current tokenizers cut it: digits by threes, words with the
+ * character before them, punctuation in runs. Where a word is cut further is estimated from its letters. What is not ASCII counts as in `atMostTokens`.
+ */
+import { letterWeights } from './letter-weights.ts'
+import { atMostTokens } from './tokens.ts'
+
+const bytes = Buffer.from(letterWeights, 'base64')
+const weights = new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length)
+/** Where the weights for case and length begin, and where the shares do. */
+const shapeAt = 6 * 1_024
+const sharesAt = shapeAt + 48
+const sharesOfLength = 24
+const longest = 15
+/** Behind a space stand words of a language more often than in the texts that the weights were fitted to. */
+const likelyWord = 0.4
+const cutsInProse = 0.55
+
+/** Symbols of the tables besides letters (1 to 26): the end of a word, what can stand before it, and what is before that. */
+const end = 0
+const [nothing, space, tab, mark, outside] = [27, 28, 29, 30, 31]
+
+/** Chances that a token ends, for each sum of weights from -1,024 to 1,023. */
+const chances = Float32Array.from({ length: 2_048 }, (_, sum) => 1 / (1 + Math.exp((1_024 - sum) / 16)))
+
+const chance = (first: number, second: number, third: number, fourth: number, shape: number): number => {
+  const sum =
+    (weights[(first << 5) | second] ?? 0) +
+    (weights[1_024 + ((second << 5) | third)] ?? 0) +
+    (weights[2_048 + ((third << 5) | fourth)] ?? 0) +
+    (weights[3_072 + ((first << 5) | third)] ?? 0) +
+    (weights[4_096 + ((second << 5) | fourth)] ?? 0) +
+    (weights[5_120 + ((first << 5) | fourth)] ?? 0) +
+    (weights[shapeAt + shape] ?? 0)
+  return chances[sum + 1_024] ?? 0
+}
+
+const isLower = (code: number) => code >= 0x61 && code <= 0x7a
+const isUpper = (code: number) => code >= 0x41 && code <= 0x5a
+const isDigit = (code: number) => code >= 0x30 && code <= 0x39
+
+/** Where a word ends that begins here: capitals, and small letters behind them. */
+function wordEnd(text: string, from: number): number {
+  let at = from
+  while (isUpper(text.charCodeAt(at))) at++
+  while (isLower(text.charCodeAt(at))) at++
+  return at
+}
+
+/** Tokens of a word with the character `before` it. */
+function ofWord(text: string, from: number, to: number, before: number): number {
+  const symbol = (at: number) => (at < to ? (text.charCodeAt(at) & 0x5f) - 0x40 : end)
+  const hasCapital = isUpper(text.charCodeAt(from))
+  const kind = hasCapital ? (to - from > 1 && isLower(text.charCodeAt(from + 1)) ? 1 : 2) : 0
+  const shape = kind * 16 + Math.min(to - from, longest)
+  let [first, second, third, fourth] = [outside, before, symbol(from), symbol(from + 1)]
+  let sum = before === nothing ? 0 : chance(first, second, third, fourth, shape)
+  for (let at = from + 1; at < to; at++) {
+    first = second
+    second = third
+    third = fourth
+    fourth = symbol(at + 1)
+    sum += chance(first, second, third, fourth, shape)
+  }
+  const places = to - from - (before === nothing ? 1 : 0)
+  if (places === 0) return 1
+  // A word whose letters are all likely together is one that a tokenizer knows.
+  const ratio = sum / places
+  const share = Math.min(sharesOfLength - 1, Math.floor(ratio * sharesOfLength))
+  const cuts = (places * (bytes[sharesAt + Math.min(places, longest) * sharesOfLength + share] ?? 0)) / 255
+  return 1 + (before === space && ratio < likelyWord ? cuts * cutsInProse : cuts)
+}
+
+const isLetter = (code: number) => isLower(code) || isUpper(code)
+const isLineEnd = (code: number) => code === 0x0a || code === 0x0d
+const isMark = (code: number) => code > 0x20 && code < 0x7f && !isLetter(code) && !isDigit(code)
+
+/** Tokens of marks in a row, with the line ends behind them: few are one, such as `://` and, in JSON, `":{"`. */
+function ofMarks(text: string, from: number, to: number): number {
+  const count = to - from
+  if (count <= 2 || (count <= 4 && text.slice(from, to).includes('"'))) return 1
+  return count === 3 ? 1.35 : count / 1.8
+}
+
+/** Where text has been read up to, and what it comes to. */
+type Read = { at: number; sum: number }
+
+function takeWord(text: string, read: Read, before: number): void {
+  const to = wordEnd(text, read.at)
+  read.sum += ofWord(text, read.at, to, before)
+  read.at = to
+}
+
+function takeMarks(text: string, read: Read): void {
+  const from = read.at
+  while (isMark(text.charCodeAt(read.at))) read.at++
+  while (isLineEnd(text.charCodeAt(read.at))) read.at++
+  read.sum += ofMarks(text, from, read.at)
+}
+
+/** A single mark or blank goes with a word behind it; several do not. */
+function takeOther(text: string, code: number, read: Read): void {
+  const from = read.at
+  if (isMark(code)) {
+    if (isLetter(text.charCodeAt(from + 1))) {
+      read.at++
+      takeWord(text, read, mark)
+    } else takeMarks(text, read)
+    return
+  }
+  do read.at++
+  while (text.charCodeAt(read.at) === code)
+  const next = text.charCodeAt(read.at)
+  if (read.at - from > 1) read.sum++
+  if (isLetter(next)) takeWord(text, read, code === 0x20 ? space : code === 0x09 ? tab : mark)
+  else if (code === 0x20 && isMark(next)) takeMarks(text, read)
+  else if (read.at - from === 1) read.sum++
+}
+
+export function expectedTokens(text: string): number {
+  const read: Read = { at: 0, sum: 0 }
+  while (read.at < text.length) {
+    const from = read.at
+    const code = text.charCodeAt(from)
+    if (isLetter(code)) takeWord(text, read, nothing)
+    else if (isDigit(code)) {
+      while (isDigit(text.charCodeAt(read.at))) read.at++
+      read.sum += Math.ceil((read.at - from) / 3)
+    } else if (code > 0x7f) {
+      while (text.charCodeAt(read.at) > 0x7f) read.at++
+      read.sum += atMostTokens(text.slice(from, read.at))
+    } else takeOther(text, code, read)
+  }
+  return read.sum
+}
