@@ -1,7 +1,7 @@
 /** OPTIONS: which methods a resource takes. */
 
 import type { HttpResponse } from '../../http/message.ts'
-import type { SchemaCache, Table } from '../../schema-cache/types.ts'
+import type { QualifiedName, SchemaCache, Table } from '../../schema-cache/types.ts'
 import { notFound } from '../plan/call.ts'
 
 export const allowed = (methods: readonly string[]): HttpResponse => ({
@@ -21,7 +21,7 @@ export function tableMethods({ insertable, updatable, deletable, primaryKey }: T
   ]
 }
 
-export function functionMethods(cache: SchemaCache, schema: string, name: string): string[] {
+export function functionMethods(cache: SchemaCache, { schema, name }: QualifiedName): string[] {
   const overloads = cache.routines.get(schema)?.get(name)
   if (overloads === undefined) throw notFound(cache, { schema, name }, { names: new Set(), unnamed: undefined })
   return overloads.every(({ volatility }) => volatility === 'volatile') ? ['POST'] : ['GET', 'HEAD', 'POST']

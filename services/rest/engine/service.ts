@@ -10,7 +10,7 @@ import { limitsOf } from '../limits/role-limits.ts'
 import { type Payload, payloadReader } from '../parse/payload.ts'
 import { findTable } from '../plan/context.ts'
 import { deliveryOf, isUnfiltered } from '../plan/delivery.ts'
-import type { PlannedAction } from '../plan/index.ts'
+import { type PlannedAction, routineName } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Refused } from '../refusals/log.ts'
 import type { Asked } from '../shapes/shapes.ts'
@@ -159,7 +159,7 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
       case 'options':
         return allowed(tableMethods(findTable(state.cache, schema, action.relation)))
       case 'options-function':
-        return allowed(functionMethods(state.cache, schema, action.name))
+        return allowed(functionMethods(state.cache, routineName(action, schema)))
       default:
         return answerPlanned(exchange, asked, action)
     }

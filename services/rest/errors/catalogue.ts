@@ -10,7 +10,7 @@ import { type Json, RestError, retryAfter } from './rest-error.ts'
 // Group 0: the connection to the database, and the room for what is on its way.
 
 export const connectionLost = (details: string, cause?: unknown): RestError =>
-  unavailable('RST000', 'Database connection error. Retrying the connection.', details, cause)
+  unavailable('RST000', 'Database connection error.', details, cause)
 
 export const databaseClientFailed = (details: string, cause?: unknown): RestError =>
   unavailable('RST001', 'Database client error. Retrying the connection.', details, cause)
@@ -136,12 +136,17 @@ export const notAcceptable = (mediaTypes: readonly string[]): RestError =>
     message: `None of these media types are available: ${mediaTypes.join(', ')}`,
   })
 
-export const notEmbedded = (name: string): RestError =>
+/** `alias` is what the embedding goes by, where aliases alone count. */
+export const notEmbedded = (name: string, alias?: string): RestError =>
   new RestError({
     status: 400,
     code: 'RST108',
     message: `'${name}' is not an embedded resource in this request`,
-    hint: `Verify that '${name}' is included in the 'select' query parameter.`,
+    details: alias === undefined ? null : 'Target names are not allowed in filters if they have an alias',
+    hint:
+      alias === undefined
+        ? `Verify that '${name}' is included in the 'select' query parameter.`
+        : `Change '${name}' to '${alias}' in filters, orders or limits.`,
   })
 
 /** Of what a function in the database has set. */

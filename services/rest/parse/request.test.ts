@@ -32,7 +32,7 @@ describe('an action', () => {
     ['GET', '/rpc/f', { kind: 'call', name: 'f', method: 'GET', atRoot: false }],
     ['HEAD', '/rpc/f', { kind: 'call', method: 'HEAD' }],
     ['POST', '/rpc/f', { kind: 'call', method: 'POST' }],
-    ['OPTIONS', '/rpc/f', { kind: 'options-function', name: 'f' }],
+    ['OPTIONS', '/rpc/f', { kind: 'options-function', name: 'f', atRoot: false }],
   ])('of %s %s', (method, path, expected) => {
     expect(action(method, path)).toMatchObject(expected)
   })

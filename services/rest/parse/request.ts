@@ -20,7 +20,7 @@ export type Action =
   | { readonly kind: 'openapi'; readonly headersOnly: boolean }
   | { readonly kind: 'options-root' }
   | { readonly kind: 'options'; readonly relation: string }
-  | { readonly kind: 'options-function'; readonly name: string }
+  | { readonly kind: 'options-function'; readonly name: string; readonly atRoot: boolean }
   | { readonly kind: 'read'; readonly relation: string; readonly headersOnly: boolean }
   | { readonly kind: 'insert' | 'update' | 'put' | 'delete'; readonly relation: string }
   | {
@@ -114,7 +114,7 @@ function actionOf(method: string, resource: Resource): Action {
     case 'function': {
       const { name, atRoot } = resource
       if (method === 'GET' || method === 'HEAD' || method === 'POST') return { kind: 'call', name, method, atRoot }
-      if (method === 'OPTIONS') return { kind: 'options-function', name }
+      if (method === 'OPTIONS') return { kind: 'options-function', name, atRoot }
       throw functionTakesNo(method)
     }
     case 'relation': {

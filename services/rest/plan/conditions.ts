@@ -3,9 +3,9 @@
 import type { QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { notEmbedded, notOrderable, unacceptableFilter } from '../errors/catalogue.ts'
 import type { RestError } from '../errors/rest-error.ts'
-import type { Field, LogicTree, OrderTerm, ParsedQuery } from '../parse/types.ts'
+import type { Field, Filter, LogicTree, OrderTerm, ParsedQuery } from '../parse/types.ts'
 import { fieldResolver } from './fields.ts'
-import { here, type Said } from './paths.ts'
+import { here, type Placed } from './paths.ts'
 import type { Condition, EmbeddedNode, PlannedField, PlannedOrder } from './types.ts'
 
 /** Told of what is wrong; whoever plans goes on, since something else may have to be told before it. */
@@ -53,18 +53,16 @@ export function plannedOrder(
   return { field, child: child.alias, direction, nulls }
 }
 
-const filtersHere = ({ filters }: Pick<Said, 'filters'>): LogicTree[] =>
-  here(filters).map(filter => ({ kind: 'filter', filter }))
+const asTrees = (filters: readonly Filter[]): LogicTree[] => filters.map(filter => ({ kind: 'filter', filter }))
 
 /** All conditions of a node. Logic comes first, as it does for PostgREST: of two that are wrong, Postgres tells the first. */
-export const treesHere = (all: Pick<Said, 'filters' | 'logic'>): LogicTree[] => [
-  ...here(all.logic),
-  ...filtersHere(all),
-]
+export const treesHere = ({ filters, logic }: Placed): LogicTree[] => [...logic, ...asTrees(filters)]
 
 /** The conditions of a write on its own relation, filters first; nothing is embedded in what is written. */
 export function planConditions(cache: SchemaCache, relation: QualifiedName, query: ParsedQuery): Condition[] {
   const resolve = fieldResolver(cache, relation)
   // What is refused is said of something embedded.
-  return [...filtersHere(query), ...here(query.logic)].map(tree => condition(tree, resolve, [], () => undefined))
+  return [...asTrees(here(query.filters)), ...here(query.logic)].map(tree =>
+    condition(tree, resolve, [], () => undefined),
+  )
 }

@@ -151,7 +151,10 @@ function rowsOf({ schema, name, returns }: Routine): { returned: QualifiedName; 
 }
 
 /** A root function may be named with its schema. */
-function routineName({ name, atRoot }: ActionOf<'call'>, schema: string): QualifiedName {
+export function routineName(
+  { name, atRoot }: { readonly name: string; readonly atRoot: boolean },
+  schema: string,
+): QualifiedName {
   const dot = name.indexOf('.')
   if (!atRoot || dot === -1) return { schema, name }
   return { schema: name.slice(0, dot), name: name.slice(dot + 1) }

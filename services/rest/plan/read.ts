@@ -7,7 +7,7 @@ import { askedFor, capped } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
 import { condition, plannedOrder, treesHere } from './conditions.ts'
 import { fieldResolver } from './fields.ts'
-import { checkPaths, childName, here, inTurn, pathNames, type Said, said, saidBelow } from './paths.ts'
+import { childName, type Placed, place } from './paths.ts'
 import { findRelationship, isToOne } from './relationship.ts'
 import type { EmbeddedNode, Join, PlannedColumn, PlannedField, ReadNode } from './types.ts'
 
@@ -17,6 +17,8 @@ type ReadContext = {
   readonly aggregatesEnabled: boolean
   /** Of rows that a function returns: what Postgres calls them. */
   readonly returnedAs?: string
+  /** Whether an embedding with an alias has no other name. */
+  readonly aliasesOnly?: boolean
 }
 
 /** Names (NAMEDATALEN in the manual, section 4.1.1). */
@@ -26,7 +28,7 @@ const maximumAliasBytes = 63
 const maximumEmbeddings = 100
 
 /** What can be wrong once all relationships are known, in the order in which it is told. */
-const stages = { order: 0, spreads: 1, aggregates: 2, filters: 3 } as const
+const stages = { order: 0, aggregates: 1, spreads: 2, filters: 3 } as const
 /** `node`: its number, from the root down. */
 type Fault = {
   readonly stage: (typeof stages)[keyof typeof stages]
@@ -48,8 +50,7 @@ class ReadPlanner {
 
   /** The whole of a read. What is wrong only once all relationships are known is told in PostgREST's order: by what it is, then from the root down. */
   root(relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
-    const all = said(query)
-    checkPaths(all, query.select)
+    const all = place(query, this.#context.aliasesOnly === true)
     const name = this.#context.returnedAs ?? relation.name
     const node = this.#node(relation, name, query.select, all, { range, spread: false, depth: 0 })
     const [first] = this.#faults.toSorted((one, other) => one.stage - other.stage || one.node - other.node)
@@ -69,21 +70,17 @@ class ReadPlanner {
     relation: QualifiedName,
     wantedAlias: string,
     select: readonly SelectItem[],
-    all: Said,
+    all: Placed,
     { range, spread, depth }: { range: Range; spread: boolean; depth: number },
   ): ReadNode {
     const number = this.#nodes++
     const alias = this.#alias(wantedAlias)
     const { cache, returnedAs } = this.#context
     const resolve = fieldResolver(cache, relation, returnedAs !== undefined && depth === 0)
-    const relations = select.filter(item => item.kind === 'relation')
     const children = new Map<SelectRelation, EmbeddedNode>()
-    for (const item of inTurn(all, relations)) {
-      const below = saidBelow(all, pathNames(item, relations))
-      children.set(item, this.#embedded(relation, item, below, depth + 1))
-    }
+    for (const item of all.turn) children.set(item, this.#embedded(relation, item, all.below(item), depth + 1))
     const embeddings = [...children.values()]
-    const terms = here(all.order).at(0) ?? []
+    const terms = all.order.at(0) ?? []
     const refuse = (stage: Fault['stage']) => (error: RestError) => this.#faults.push({ stage, node: number, error })
     const order = terms.flatMap(
       term => plannedOrder(relation, term, resolve, embeddings, cache, refuse(stages.order)) ?? [],
@@ -135,7 +132,7 @@ class ReadPlanner {
     return [{ kind: 'column', field: resolve(item.field), alias, cast, aggregate }]
   }
 
-  #embedded(source: QualifiedName, item: SelectRelation, all: Said, depth: number): EmbeddedNode {
+  #embedded(source: QualifiedName, item: SelectRelation, all: Placed, depth: number): EmbeddedNode {
     if (++this.#embeddings > maximumEmbeddings) throw tooManyEmbeddings(maximumEmbeddings)
     const { cache } = this.#context
     const relationship = findRelationship(cache, source, item.name, item.hint)
@@ -145,13 +142,14 @@ class ReadPlanner {
     const { target } = relationship
     // The names of PostgREST: Postgres tells clients of them.
     const wanted = isThroughJunction(relationship) && !isSelf(relationship) ? target.name : `${target.name}_${depth}`
-    const range = askedFor(here(all.limits).at(-1), here(all.offsets).at(-1))
+    const range = askedFor(all.limits.at(-1), all.offsets.at(-1))
     const planned = this.#node(target, wanted, item.select, all, { range, spread: item.spread, depth })
     const node = isThroughJunction(relationship) && !hasAggregates(item.select) ? this.#inKeyOrder(planned) : planned
     return {
       kind: 'embedded',
       node,
       name: childName(item),
+      calledByRelation: all.isCalledByRelation ? item.name : undefined,
       alias: this.#alias(`${source.name}_${childName(item)}_${depth}`),
       join: this.#join(relationship),
       toOne,

@@ -18,10 +18,9 @@ const hasConstraint = ({ cardinality }: KeyRelationship, name: string) =>
 /** The only column of the source by which it refers to the target, or is referred to. */
 const ownColumn = ({ cardinality }: KeyRelationship): string | undefined =>
   cardinality.kind === 'many-to-many' ? undefined : onlyOne(cardinality.columns.map(([source]) => source))
+/** The only column of the target that the relationship joins, whichever of the two holds the key. */
 const columnOfOther = ({ cardinality }: KeyRelationship): string | undefined =>
-  cardinality.kind === 'one-to-many' || (cardinality.kind === 'one-to-one' && cardinality.referenced)
-    ? onlyOne(cardinality.columns.map(([, target]) => target))
-    : undefined
+  cardinality.kind === 'many-to-many' ? undefined : onlyOne(cardinality.columns.map(([, target]) => target))
 const onlyOne = (list: readonly string[]): string | undefined => (list.length === 1 ? list[0] : undefined)
 
 const throughJunction = ({ cardinality }: KeyRelationship, name: string) =>

@@ -86,6 +86,8 @@ export type EmbeddedNode = {
   readonly node: ReadNode
   /** The name of the JSON key. */
   readonly name: string
+  /** The name of the relation, where the query string uses it although there is an alias. */
+  readonly calledByRelation: string | undefined
   /** How SQL refers to the embedding as a whole. */
   readonly alias: string
   readonly join: Join

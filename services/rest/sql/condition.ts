@@ -1,7 +1,7 @@
 /** Fields and conditions as SQL (Postgres manual chapter 9). */
 import type { Operation } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedField } from '../plan/types.ts'
-import { arrayLiteral, identifier, qualified, type StatementWriter } from './statement.ts'
+import { arrayLiteral, identifier, qualified, type StatementWriter, wholeRow } from './statement.ts'
 
 const operators = {
   eq: '=',
@@ -45,7 +45,7 @@ export function fieldSql(writer: StatementWriter, source: string, field: Planned
   const column =
     computed === undefined
       ? `${identifier(source)}.${identifier(name)}`
-      : `${qualified(computed.function)}((${identifier(source)}.*)::${qualified(computed.of)})`
+      : `${qualified(computed.function)}(${wholeRow(source)}::${qualified(computed.of)})`
   if (path.length === 0) return column
   // Arrays and composites can be gone into as JSON; and what is JSON already stays as it is.
   const isJson = baseType === 'json' || baseType === 'jsonb'
@@ -101,7 +101,7 @@ export type Scope = { readonly source: string; readonly children: readonly Embed
 /** Whether an embedding has a row: of one that is to one its row as such, however many nulls that row holds. */
 function embeddedSql({ children }: Scope, alias: string, isNull: boolean): string {
   const isToOne = children.find(child => child.alias === alias)?.toOne === true
-  const subject = isToOne ? identifier(alias) : `${identifier(alias)}."rst_rows"`
+  const subject = isToOne ? wholeRow(alias) : `${identifier(alias)}."rst_rows"`
   return `${subject} IS ${isNull ? 'NOT ' : ''}DISTINCT FROM NULL`
 }
 

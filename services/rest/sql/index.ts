@@ -130,8 +130,16 @@ function pageStatement(plan: Extract<Plan, { kind: 'read' }> & { keyset: Keyset 
 type WritePlan = Extract<Plan, { kind: 'write' }>
 
 /** How many rows of an upsert were there before. */
-const updatedSql = ({ write }: WritePlan): string =>
-  write.kind === 'insert' && write.onConflict?.resolution === 'merge' ? setting('rst.updated') : 'NULL::text'
+const updatedSql = ({ write }: WritePlan): string => (merges(write) ? setting('rst.updated') : 'NULL::text')
+
+const merges = (write: WritePlan['write']): boolean =>
+  write.kind === 'insert' && write.onConflict?.resolution === 'merge'
+
+/** The same, less those that the answer leaves out: of the rows that are shown, it says how many are not new. */
+const updatedOfShownSql = ({ write }: WritePlan): string =>
+  merges(write)
+    ? `(coalesce(${setting('rst.updated')}, '0')::int8 + count(*) - (SELECT count(*) FROM rst_source))::text`
+    : 'NULL::text'
 
 /** Rows that only have to be counted need not be kept: that costs a bulk insert a tenth of its time. */
 function bareWrite(plan: WritePlan): Rendered {
@@ -152,7 +160,7 @@ function writeStatement(plan: WritePlan): Rendered {
   const rows = isShown ? `(${selectSql(writer, plan.read, sourceSql(plan.read, 'rst_source'))})` : 'rst_source'
   const text =
     `WITH rst_source AS (${source}) SELECT ${plan.countsExactly ? 'count(*)' : 'NULL::int8'} AS total, count(*) AS rows, ${location} AS location, ` +
-    `${settings}, ${updatedSql(plan)} AS updated, ${bodySql(plan.body, rowsOf)} AS body FROM ${rows} AS rst_rows`
+    `${settings}, ${isShown ? updatedOfShownSql(plan) : updatedSql(plan)} AS updated, ${bodySql(plan.body, rowsOf)} AS body FROM ${rows} AS rst_rows`
   return {
     write: undefined,
     main: { text: explained(text, plan), values: writer.values },

@@ -175,12 +175,12 @@ test.each<Read>([
   ],
   [
     'GET /projects?select=clients(projects:id),latest:newest_task(name)',
-    'SELECT row_to_json("projects_clients_1".*) AS "clients", row_to_json("projects_latest_1".*) AS "latest" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients_1"."id" AS "projects" FROM "test"."clients" AS "clients_1" WHERE "clients_1"."id" = "projects"."client_id" OFFSET 0) AS "projects_clients_1" ON TRUE LEFT JOIN LATERAL (SELECT "tasks_1"."name" AS "name" FROM "test"."newest_task"(ROW("projects".*)::"test"."projects") AS "tasks_1" OFFSET 0) AS "projects_latest_1" ON TRUE',
+    'SELECT row_to_json("projects_clients_1".*) AS "clients", row_to_json("projects_latest_1".*) AS "latest" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients_1"."id" AS "projects" FROM "test"."clients" AS "clients_1" WHERE "clients_1"."id" = "projects"."client_id" OFFSET 0) AS "projects_clients_1" ON TRUE LEFT JOIN LATERAL (SELECT "tasks_1"."name" AS "name" FROM "test"."newest_task"(("projects".*)::"test"."projects") AS "tasks_1" OFFSET 0) AS "projects_latest_1" ON TRUE',
     [],
   ],
   [
     'GET /projects?select=id,latest:newest_task(name)',
-    'SELECT "projects"."id" AS "id", row_to_json("projects_latest_1".*) AS "latest" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "tasks_1"."name" AS "name" FROM "test"."newest_task"("projects"::"test"."projects") AS "tasks_1" OFFSET 0) AS "projects_latest_1" ON TRUE',
+    'SELECT "projects"."id" AS "id", row_to_json("projects_latest_1".*) AS "latest" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "tasks_1"."name" AS "name" FROM "test"."newest_task"(("projects".*)::"test"."projects") AS "tasks_1" OFFSET 0) AS "projects_latest_1" ON TRUE',
     [],
   ],
   [
@@ -210,7 +210,7 @@ test.each<Read>([
   ],
   [
     'GET /tasks?select=id,projects(id)&projects=is.null',
-    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."id" AS "id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE WHERE "tasks_projects_1" IS NOT DISTINCT FROM NULL',
+    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."id" AS "id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE WHERE ("tasks_projects_1".*) IS NOT DISTINCT FROM NULL',
     [],
   ],
   [
@@ -220,7 +220,7 @@ test.each<Read>([
   ],
   [
     'GET /projects?select=id,clients(id),tasks(id)&or=(clients.is.null,tasks.not.is.null)',
-    `SELECT "projects"."id" AS "id", row_to_json("projects_clients_1".*) AS "clients", COALESCE("projects_tasks_1"."rst_rows", '[]') AS "tasks" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients_1"."id" AS "id" FROM "test"."clients" AS "clients_1" WHERE "clients_1"."id" = "projects"."client_id") AS "projects_clients_1" ON TRUE LEFT JOIN LATERAL (SELECT json_agg("projects_tasks_1") AS "rst_rows" FROM (SELECT "tasks_1"."id" AS "id" FROM "test"."tasks" AS "tasks_1" WHERE "tasks_1"."project_id" = "projects"."id") AS "projects_tasks_1") AS "projects_tasks_1" ON TRUE WHERE ("projects_clients_1" IS NOT DISTINCT FROM NULL OR "projects_tasks_1"."rst_rows" IS DISTINCT FROM NULL)`,
+    `SELECT "projects"."id" AS "id", row_to_json("projects_clients_1".*) AS "clients", COALESCE("projects_tasks_1"."rst_rows", '[]') AS "tasks" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients_1"."id" AS "id" FROM "test"."clients" AS "clients_1" WHERE "clients_1"."id" = "projects"."client_id") AS "projects_clients_1" ON TRUE LEFT JOIN LATERAL (SELECT json_agg("projects_tasks_1") AS "rst_rows" FROM (SELECT "tasks_1"."id" AS "id" FROM "test"."tasks" AS "tasks_1" WHERE "tasks_1"."project_id" = "projects"."id") AS "projects_tasks_1") AS "projects_tasks_1" ON TRUE WHERE (("projects_clients_1".*) IS NOT DISTINCT FROM NULL OR "projects_tasks_1"."rst_rows" IS DISTINCT FROM NULL)`,
     [],
   ],
 ])('embeddings: %s', expectSource)

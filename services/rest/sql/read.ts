@@ -5,7 +5,7 @@
 import type { Range } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedColumn, PlannedOrder, ReadNode } from '../plan/types.ts'
 import { conditionSql, fieldSql, type Scope, whereSql } from './condition.ts'
-import { digitsOf, identifier, limitSql, qualified, type StatementWriter, typeName } from './statement.ts'
+import { digitsOf, identifier, limitSql, qualified, type StatementWriter, typeName, wholeRow } from './statement.ts'
 
 /** A column that a spread hands to its parent. */
 type Handed = {
@@ -49,12 +49,6 @@ const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
   field.name === '*' && field.path.length === 0 && type === undefined && aggregate === undefined
 
 const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
-
-/** Whether a column that an embedding brings has the name of the rows, which alone would mean that column. */
-const isHidden = (node: ReadNode): boolean =>
-  embeddings(node).some(child =>
-    child.node.select.some(item => (item.kind === 'column' ? outputName(item) : item.name) === node.alias),
-  )
 
 /** Whether nothing of a node or of what is below it is shown. */
 const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
@@ -207,8 +201,8 @@ class ReadWriter {
         }
       }
       case 'function': {
-        const row = isHidden(parent) ? `ROW(${above}.*)` : above
-        return { from: `${qualified(join.function)}(${row}::${qualified(join.argument)}) AS ${own}`, conditions: [] }
+        const row = `${wholeRow(parent.alias)}::${qualified(join.argument)}`
+        return { from: `${qualified(join.function)}(${row}) AS ${own}`, conditions: [] }
       }
     }
   }

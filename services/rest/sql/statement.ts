@@ -23,6 +23,12 @@ export function identifier(name: string): string {
 
 export const qualified = ({ schema, name }: QualifiedName): string => `${identifier(schema)}.${identifier(name)}`
 
+/**
+ * The row that goes by an alias, as one value. The alias alone could also be a column: Postgres prefers a column of that name, even one of an outer query
+ * (manual, section 8.16.5).
+ */
+export const wholeRow = (alias: string): string => `(${identifier(alias)}.*)`
+
 /** Types that are written in several words, or whose name is not the one in the catalog. */
 const sqlTypes = new Map(
   [

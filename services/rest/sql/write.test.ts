@@ -207,7 +207,9 @@ describe('a write that answers its rows', () => {
       body,
     })
     expect(main.text).toContain(` RETURNING "tasks"."id" AS "id") SELECT `)
-    expect(main.text).toContain(`, ${countsUpdates} AS updated, `)
+    expect(main.text).toContain(
+      `, (coalesce(${countsUpdates}, '0')::int8 + count(*) - (SELECT count(*) FROM rst_source))::text AS updated, `,
+    )
     const ignoring = rendered('POST /tasks?select=id', {
       prefer: `${representation},resolution=ignore-duplicates`,
       body,

@@ -1,0 +1,90 @@
+/** Embeddings whose names, counts and statuses are those of PostgREST, against a real Postgres. PostgREST 12.0.2 gives the same answers. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Answer } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { startService, type TestService } from './testing/service.ts'
+
+const schema = `
+  CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; GRANT anon TO authenticator;
+  CREATE SCHEMA api; CREATE SCHEMA other; GRANT USAGE ON SCHEMA api, other TO anon;
+  CREATE TABLE api.clients (id int PRIMARY KEY, name text);
+  CREATE TABLE api.projects (id int PRIMARY KEY, name text, client_id int REFERENCES api.clients);
+  CREATE FUNCTION api.computed_clients(api.projects) RETURNS SETOF api.clients ROWS 1 STABLE LANGUAGE sql AS
+    'SELECT * FROM api.clients WHERE id = $1.client_id';
+  CREATE FUNCTION api.computed_projects(api.clients) RETURNS SETOF api.projects STABLE LANGUAGE sql AS
+    'SELECT * FROM api.projects WHERE client_id = $1.id';
+  CREATE FUNCTION other.root() RETURNS text STABLE LANGUAGE sql AS $$SELECT 'root'$$;
+  INSERT INTO api.clients VALUES (1, 'Microsoft'), (2, 'Apple');
+  INSERT INTO api.projects VALUES (1, 'Windows 7', 1), (2, 'Windows 10', 1), (3, 'IOS', 2), (4, 'OSX', NULL);
+  GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA api TO anon;`
+
+const keys = { 'db-schemas': 'api, other', 'db-anon-role': 'anon', 'db-pool': 1, 'db-tx-end': 'rollback' }
+let postgres: TestPostgres
+let service: TestService
+beforeAll(async () => {
+  postgres = await startPostgres('17')
+  await postgres.run(schema)
+  service = await startService(postgres.uri('authenticator'), { ...keys, 'db-root-spec': 'other.root' })
+})
+afterAll(async () => {
+  await service?.stop()
+  await postgres?.stop()
+})
+
+const get = (path: string, prefer = 'count=exact'): Promise<Answer> => service.ask(path, { headers: { prefer } })
+
+test.each([
+  ['/projects?select=id,clients!id(name)&id=eq.1', [{ id: 1, clients: { name: 'Microsoft' } }]],
+  ['/clients?select=id,projects!id(id)&id=eq.2', [{ id: 2, projects: [{ id: 3 }] }]],
+])('a hint may be the column that a key refers to: %s', async (path, expected) => {
+  const { status, text } = await get(path)
+  expect([status, JSON.parse(text)]).toEqual([200, expected])
+})
+
+test.each([
+  ['/projects?select=projects:id,computed_clients!inner(name)&limit=1', 206, '0-0/3'],
+  ['/projects?select=projects:computed_clients!inner(name)&limit=1', 206, '0-0/3'],
+  ['/projects?select=id,a:computed_clients!inner(projects:name),b:computed_clients!inner(id)&limit=1', 206, '0-0/3'],
+  ['/projects?select=projects_computed_clients_1:id,computed_clients(name)&computed_clients=is.null', 200, '0-0/1'],
+  ['/projects?select=projects_clients_1:id,clients(name)&clients=not.is.null&limit=2', 206, '0-1/3'],
+  ['/clients?select=clients:name,computed_projects!inner(id)&limit=1', 206, '0-0/2'],
+])('rows are counted, although a key of the answer has the name of their alias: %s', async (path, status, range) => {
+  const answer = await get(path)
+  expect([answer.status, answer.headers['content-range']], answer.text).toEqual([status, range])
+})
+
+test('the same where the service caps the rows of an answer', async () => {
+  const capped = await startService(postgres.uri('authenticator'), { ...keys, 'db-max-rows': 1000 })
+  try {
+    const path = '/projects?select=projects:id,computed_clients!inner(name)'
+    const { status, headers } = await capped.ask(path, { headers: { prefer: 'count=exact' } })
+    expect([status, headers['content-range']]).toEqual([200, '0-2/3'])
+  } finally {
+    await capped.stop()
+  }
+})
+
+const project = (id: number) => ({ id, name: 'x', client_id: 1 })
+test.each([
+  [[project(77)], 201],
+  [[project(77), project(1)], 201],
+  [[project(1), project(2)], 200],
+])('an upsert of %j is %i, although a filter of an embedding leaves its rows out', async (rows, status) => {
+  const answer = await service.ask('/projects?select=id,clients!inner(id)&clients.id=eq.9', {
+    method: 'POST',
+    headers: { prefer: 'return=representation,resolution=merge-duplicates', 'Content-Type': 'application/json' },
+    body: JSON.stringify(rows),
+  })
+  expect([answer.status, answer.text]).toEqual([status, '[]'])
+})
+
+test('that aggregates are switched off comes before that a spread of many takes none', async () => {
+  const { status, text } = await get('/clients?select=id,...projects(id.count())')
+  expect([status, JSON.parse(text).code]).toEqual([400, 'RST123'])
+})
+
+test('OPTIONS finds a root function in the schema that it is configured with', async () => {
+  const { status, headers } = await service.ask('/', { method: 'OPTIONS' })
+  expect([status, headers.allow]).toEqual([200, 'OPTIONS,GET,HEAD,POST'])
+  expect((await service.ask('/')).text).toBe('"root"')
+})
