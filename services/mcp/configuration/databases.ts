@@ -14,6 +14,8 @@ const fields = [
     'SSLKEY',
     'CHANNEL_BINDING',
     'ALLOW_WRITES',
+    'ALLOW_UNCONFIRMED',
+    'ALLOW_PRIVILEGED_LOGIN',
     'SHOW_SECRETS',
     'POOL_MAX_CONNS',
     'CONNECT_TIMEOUT',
@@ -73,6 +75,7 @@ function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
   const take = <Value>(field: string, read: (key: string, elsewhere: Elsewhere) => Value) => read(...at(field))
   const file = (field: string) => take(field, (name, elsewhere) => reader.take(name, path(), elsewhere))
   const text = (field: string) => take(field, (name, elsewhere) => reader.take(name, words(), elsewhere))
+  const flag = (field: string) => take(field, (name, elsewhere) => reader.take(name, truth(), elsewhere)) ?? false
   const time = (field: string, least: number, most: number) =>
     take(field, (name, elsewhere) => reader.take(name, duration(least, most), elsewhere))
   const bindings = choice('disable', 'prefer', 'require')
@@ -102,8 +105,10 @@ function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
     sslcert,
     sslkey,
     channelBinding: take('channel_binding', (one, elsewhere) => reader.take(one, bindings, elsewhere)) ?? 'prefer',
-    allowWrites: take('allow_writes', (one, elsewhere) => reader.take(one, truth(), elsewhere)) ?? false,
-    showSecrets: take('show_secrets', (one, elsewhere) => reader.take(one, truth(), elsewhere)) ?? false,
+    allowWrites: flag('allow_writes'),
+    allowUnconfirmed: flag('allow_unconfirmed'),
+    allowPrivilegedLogin: flag('allow_privileged_login'),
+    showSecrets: flag('show_secrets'),
     poolSize: take('pool_max_conns', (one, elsewhere) => reader.take(one, whole(1, 1_000), elsewhere)) ?? 8,
     connectTimeoutMs: time('connect_timeout', 100, 600_000) ?? 10_000,
     statementTimeoutMs: time('statement_timeout', 100, 86_400_000) ?? 30_000,

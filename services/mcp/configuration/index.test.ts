@@ -53,6 +53,8 @@ test('what nobody sets has its default', () => {
         sslkey: undefined,
         channelBinding: 'prefer',
         allowWrites: false,
+        allowUnconfirmed: false,
+        allowPrivilegedLogin: false,
         showSecrets: false,
         poolSize: 8,
         connectTimeoutMs: 10_000,

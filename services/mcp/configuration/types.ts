@@ -14,6 +14,10 @@ export type DatabaseSettings = {
   readonly sslkey: string | undefined
   readonly channelBinding: 'disable' | 'prefer' | 'require'
   readonly allowWrites: boolean
+  /** Whether what destroys runs for a client that cannot ask its user. */
+  readonly allowUnconfirmed: boolean
+  /** Whether writes are allowed with a login that is a superuser or the like. */
+  readonly allowPrivilegedLogin: boolean
   /** Whether statements may read what may hold a password. */
   readonly showSecrets: boolean
   /** Connections at most. */

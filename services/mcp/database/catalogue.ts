@@ -62,8 +62,8 @@ const viewsSql = `WITH RECURSIVE rule AS MATERIALIZED (
   JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace LIMIT ${maximumRows}`
 
 const sessionSql = `SELECT pg_catalog.array_to_json(pg_catalog.current_schemas(true)), rolsuper,
-    rolsuper OR pg_catalog.pg_has_role('pg_read_server_files', 'USAGE') OR pg_catalog.pg_has_role('pg_write_server_files', 'USAGE')
-    OR pg_catalog.pg_has_role('pg_execute_server_program', 'USAGE')
+    EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE pg_catalog.pg_has_role(r.oid, 'MEMBER')
+      AND (r.rolsuper OR r.rolcreaterole OR r.rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program')))
   FROM pg_catalog.pg_roles WHERE rolname = current_user`
 
 const settingsSql = `SELECT pg_catalog.lower(name), vartype = 'string', setting <> '' FROM pg_catalog.pg_settings WHERE name ~* '${secretNames}' LIMIT ${maximumRows}`
@@ -159,7 +159,7 @@ export function createCatalogue(
       warned.add(database.name)
       warn(
         { database: database.name, user: database.user },
-        'the login of this database is a superuser, or may read and write files or run programs of the server: give the tool server a role with only the grants it needs',
+        'the login of this database is a superuser, or may read and write files or run programs of the server, or make roles: give the tool server a role with only the grants it needs. Writes are refused unless allow_privileged_login is set',
       )
     }
     return factsOf(results, database)

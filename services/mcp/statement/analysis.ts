@@ -3,6 +3,8 @@
  * listed may be more than what runs, never less.
  */
 import { classOf, type StatementClass } from './classes.ts'
+import { mergesEveryRow, upsertsEveryRow, writesEveryRow } from './conditions.ts'
+import { isOrdinary } from './ordinary.ts'
 import type { ParsedStatement, TreeNode } from './parser.ts'
 import { StatementRefusal } from './refusal.ts'
 
@@ -40,6 +42,8 @@ export type Analysis = {
   readonly hasLock: boolean
   /** Whether an UPDATE or a DELETE in it touches every row. */
   readonly hasUnfiltered: boolean
+  /** Of a definition: whether it only adds something, or can be taken back. */
+  readonly isOrdinary: boolean
   /** Whether the outermost SELECT says how many rows it wants, or from which on. */
   readonly hasLimit: boolean
 }
@@ -63,40 +67,6 @@ function nameOf(list: unknown): Name | undefined {
   const parts = strings(list)
   const name = parts.at(-1)
   return name === undefined ? undefined : { schema: parts.at(-2), name }
-}
-
-/** Kinds of nodes by which a condition can tell one row from another. */
-const tellRowsApart = new Set(['ColumnRef', 'SubLink', 'CurrentOfExpr'])
-
-function looksAtRows(value: unknown): boolean {
-  if (Array.isArray(value)) return value.some(looksAtRows)
-  return isNode(value) && Object.entries(value).some(([key, held]) => tellRowsApart.has(key) || looksAtRows(held))
-}
-
-/** Whether a condition holds for every row by its form alone: it is not there, looks at no row, or compares a thing with itself. */
-function isAlwaysTrue(condition: unknown): boolean {
-  if (!isNode(condition) || !looksAtRows(condition)) return true
-  const expression = condition.A_Expr
-  if (isNode(expression)) {
-    return (
-      strings(expression.name).join() === '=' &&
-      JSON.stringify(withoutPlaces(expression.lexpr)) === JSON.stringify(withoutPlaces(expression.rexpr))
-    )
-  }
-  const combined = condition.BoolExpr
-  if (isNode(combined) && Array.isArray(combined.args)) {
-    if (combined.boolop === 'OR_EXPR') return combined.args.some(isAlwaysTrue)
-    if (combined.boolop === 'AND_EXPR') return combined.args.every(isAlwaysTrue)
-  }
-  return false
-}
-
-function withoutPlaces(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutPlaces)
-  if (!isNode(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).flatMap(([key, held]) => (key === 'location' ? [] : [[key, withoutPlaces(held)]])),
-  )
 }
 
 /** `of`: the name before it; undefined where that is an expression. */
@@ -183,20 +153,21 @@ const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => voi
     if (node.intoClause !== undefined) found.hasInto = true
     if (node.lockingClause !== undefined) found.hasLock = true
   },
-  InsertStmt: (_, found) => {
+  InsertStmt: (node, found) => {
     found.hasWrite = true
+    found.hasUnfiltered ||= upsertsEveryRow(node)
   },
   MergeStmt: (node, found) => {
     found.hasWrite = true
-    found.hasUnfiltered ||= isAlwaysTrue(node.joinCondition)
+    found.hasUnfiltered ||= mergesEveryRow(node)
   },
   UpdateStmt: (node, found) => {
     found.hasWrite = true
-    found.hasUnfiltered ||= isAlwaysTrue(node.whereClause)
+    found.hasUnfiltered ||= writesEveryRow(node)
   },
   DeleteStmt: (node, found) => {
     found.hasWrite = true
-    found.hasUnfiltered ||= isAlwaysTrue(node.whereClause)
+    found.hasUnfiltered ||= writesEveryRow(node)
   },
 }
 
@@ -261,7 +232,7 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
   const select = isNode(node.SelectStmt) ? node.SelectStmt : {}
   const hasLimit = select.limitCount !== undefined || select.limitOffset !== undefined
   const { sources, ...rest } = found
-  return { ...classOf(node), text, tree: node, ...rest, attributes, hasLimit }
+  return { ...classOf(node), text, tree: node, isOrdinary: isOrdinary(node), ...rest, attributes, hasLimit }
 }
 
 /** Names of the functions that it calls by their syntax. */

@@ -141,17 +141,37 @@ function judgeRead(analysis: Analysis, facts: CatalogueFacts, allowWrites: boole
   }
   return {
     mode: changes === undefined && objection === undefined ? 'read' : 'write',
-    confirm: hasInto ? 'makes a table' : confirmationOf(analysis),
+    confirm: confirmationOf(analysis),
   }
 }
 
-function confirmationOf({ hasUnfiltered, class: kind, tag }: Analysis): string | undefined {
+function confirmationOf({ hasUnfiltered, isOrdinary, class: kind, tag }: Analysis): string | undefined {
   if (hasUnfiltered) return 'changes every row of a table, for it has no WHERE that says which'
-  return kind === 'definition' ? `is ${tag}, which changes more than rows` : undefined
+  return kind === 'definition' && !isOrdinary ? `is ${tag}, which may delete or replace what is there` : undefined
 }
 
+/** What a database's configuration permits beyond reads. */
+type Permissions = {
+  readonly allowWrites: boolean
+  /** Whether that holds for a login that is more than a role for data. */
+  readonly allowPrivilegedLogin: boolean
+}
+
+export const readsOnly: Permissions = { allowWrites: false, allowPrivilegedLogin: false }
+
 /** @throws StatementRefusal */
-export function judge(analysis: Analysis, facts: CatalogueFacts, allowWrites: boolean): Verdict {
+export function judge(analysis: Analysis, facts: CatalogueFacts, permissions: Permissions): Verdict {
+  const verdict = judgeWith(analysis, facts, permissions.allowWrites)
+  if (verdict.mode === 'write' && facts.isPowerful && !permissions.allowPrivilegedLogin) {
+    throw new StatementRefusal(
+      'forbidden',
+      'Refused: the login of this database is a superuser, or can read and write files of the server, run programs or make roles, and so could the text of a function. Give this tool server a role with only the grants it needs, or set allow_privileged_login: true in the configuration of this database.',
+    )
+  }
+  return verdict
+}
+
+function judgeWith(analysis: Analysis, facts: CatalogueFacts, allowWrites: boolean): Verdict {
   refuseSecrets(analysis, facts)
   switch (analysis.class) {
     case 'other':

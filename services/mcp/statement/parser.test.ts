@@ -152,7 +152,7 @@ test('knows which changes touch every row', async () => {
     expect([text, await unfiltered(text)]).toEqual([text, true])
   for (const text of [
     'DELETE FROM t WHERE a = 1',
-    'DELETE FROM t WHERE EXISTS (SELECT 1)',
+    'DELETE FROM t WHERE EXISTS (SELECT FROM u WHERE u.n = t.n)',
     'DELETE FROM t WHERE CURRENT OF c',
     'MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE',
     'DELETE FROM t WHERE a = 1 AND true',

@@ -21,6 +21,9 @@ export function databaseOf(
     sslkey: undefined,
     channelBinding: 'prefer',
     allowWrites: false,
+    allowUnconfirmed: false,
+    // Of a test's cluster there is no other login.
+    allowPrivilegedLogin: true,
     showSecrets: false,
     poolSize: 4,
     connectTimeoutMs: 5_000,

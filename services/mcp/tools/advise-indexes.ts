@@ -23,7 +23,7 @@ import type { DatabaseAccess, OwnStatement, Rows } from '../database/access.ts'
 import type { Catalogue as StatementCatalogue } from '../database/catalogue.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
-import { judge } from '../statement/judge.ts'
+import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { fenced, fenceTokens } from '../text/fence.ts'
@@ -85,7 +85,7 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
     const analysis = analyse(parsed)
     if (analysis.class !== 'select')
       throw new StatementRefusal('forbidden', `${analysis.tag} is no SELECT. Give the SELECT that is slow.`)
-    judge(analysis, await statements.facts(database, context, calledNames(analysis)), false)
+    judge(analysis, await statements.facts(database, context, calledNames(analysis)), readsOnly)
     return { text: analysis.text, isGeneric: hasParameters(parsed.node) }
   }
 

@@ -1,6 +1,6 @@
 /**
- * Confirmations of what cannot be taken back. One is for one statement, one caller, one database and a few minutes, and serves once in this process. A client that can ask its user does so; to any
- * other the refusal tells a code, with which the call is repeated.
+ * Confirmations of what cannot be taken back, by a human whom the client asks. One is for one statement, one caller, one database and a few minutes, and serves once in this process. Nothing that a model can
+ * repeat confirms: text in a result could have it repeated. Where the client cannot ask, the statement is refused, unless the database is configured otherwise.
  */
 import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { CallContext, Outcome } from '../core/call.ts'
@@ -15,11 +15,13 @@ type Subject = {
   readonly tool: string
   /** What it would do, to stand after "the statement". */
   readonly effect: string
+  /** Whether it runs where the client cannot ask. */
+  readonly allowUnconfirmed: boolean
 }
 
 export type Confirmations = {
   /** undefined: it is confirmed. Otherwise what the call ends with. */
-  check(subject: Subject, code: string | undefined, context: CallContext): Outcome<ToolResult> | undefined
+  check(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined
 }
 
 const lifetimeMs = 300_000
@@ -84,25 +86,18 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
     return toolError('The confirmation is of another statement, has been used, or is too old: nothing was run.')
   }
 
-  function ask(subject: Subject, context: CallContext): Outcome<ToolResult> {
-    const code = codeFor(subject, context)
+  function ask(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined {
     if (context.abilities.has('elicitation-form')) {
       const requests = { [key]: { method: 'elicitation/create', params: questionOf(subject) } } as const
-      return { kind: 'input-required', requests, state: { code } }
+      return { kind: 'input-required', requests, state: { code: codeFor(subject, context) } }
     }
+    if (subject.allowUnconfirmed) return undefined
     return toolError(
-      `Not run: the statement ${subject.effect}. Ask the user. If they agree, call ${subject.tool} again within ${lifetimeMs / 60_000} minutes with the same query and confirm="${code}".`,
+      `Refused: the statement ${subject.effect}, and this client cannot ask its user (MCP elicitation). Nothing was run. Tell the user: they can run it themselves, use a client with elicitation, or set allow_unconfirmed: true in the configuration of the database "${subject.database}".`,
     )
   }
 
   return {
-    check: (subject, code, context) => {
-      if (context.answers !== undefined) return answered(subject, context)
-      if (code === undefined) return ask(subject, context)
-      if (redeem(code, subject, context)) return undefined
-      return toolError(
-        'confirm: the code is of another statement, has been used, or is too old. Nothing was run; call again without it for a new one.',
-      )
-    },
+    check: (subject, context) => (context.answers === undefined ? ask(subject, context) : answered(subject, context)),
   }
 }

@@ -6,7 +6,7 @@ import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError } from '../core/tool.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
 import { isExpression } from '../statement/expression.ts'
-import { judge } from '../statement/judge.ts'
+import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { flagArgument, textArgument } from './arguments.ts'
@@ -59,7 +59,7 @@ export function countRows({ entries, databases }: QueryParts): Tool {
   async function first(database: DatabaseSettings, sql: string, context: CallContext) {
     const analysis = analyse(await parseStatement(sql))
     // A condition is a read, whatever the database allows.
-    judge(analysis, await databases.facts(database, context, calledNames(analysis)), false)
+    judge(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
     const { rows } = await databases.run(database, { text: sql, mode: 'read', maximumRows: 1 }, context, name)
     return rows[0]?.[0]
   }

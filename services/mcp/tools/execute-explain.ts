@@ -3,7 +3,7 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
-import { judge } from '../statement/judge.ts'
+import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { fenced } from '../text/fence.ts'
@@ -62,7 +62,7 @@ export function executeExplain({ entries, databases, limits }: QueryParts): Tool
       const analysis = analyse(await parseStatement(query))
       if (analysis.class !== 'select')
         return toolError(`query: only a SELECT can be explained; this is ${analysis.tag}.`)
-      judge(analysis, await databases.facts(database, context, calledNames(analysis)), false)
+      judge(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
       const options = [
         isRun ? 'ANALYZE' : 'COSTS',
         ...(isRun && args.buffers !== false ? ['BUFFERS'] : []),

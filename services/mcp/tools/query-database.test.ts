@@ -1,6 +1,5 @@
 /** The tools that run statements, on a real Postgres: pages, sizes, what a model is told, writes and their confirmation. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { freePort, startPostgres, type TestPostgres } from '../../testing/postgres.ts'
@@ -328,10 +327,10 @@ describe('writes', () => {
     'UPDATE w SET n = 1 WHERE true',
     'TRUNCATE w',
     'DROP TABLE w',
-    'CREATE TABLE v (n int)',
-    'SELECT 1 AS n INTO v',
+    'DELETE FROM w WHERE EXISTS (SELECT 1)',
+    'CREATE OR REPLACE VIEW v AS SELECT 1',
     'DO $$ BEGIN END $$',
-    'ALTER TABLE w ADD x int',
+    'ALTER TABLE w DROP n',
     'WITH x AS (DELETE FROM w RETURNING n) SELECT * FROM x',
   ]
 
@@ -372,30 +371,49 @@ describe('writes', () => {
     expect((await write({ query: sql }, { abilities, answers })).text).toContain('has been used')
   })
 
-  test('give a code otherwise, good for this statement, caller and database, for minutes, once', async () => {
-    const codeOf = async (sql: string, context = {}) =>
-      /confirm="([\w.-]+)"/.exec((await write({ query: sql }, context)).text)?.[1] ?? ''
-    const sql = 'DELETE FROM w'
-    const code = await codeOf(sql)
-    const other = { caller: { ...callContext().caller, principal: 'user:other' } }
-    expect((await write({ query: 'TRUNCATE w', confirm: code })).isError).toBe(true)
-    expect((await write({ query: sql, confirm: code }, other)).isError).toBe(true)
-    current = databaseOf(postgres, { name: 'second' })
-    expect((await write({ query: sql, confirm: code })).isError).toBe(true)
-    current = databaseOf(postgres)
-    now += 300_001
-    expect((await write({ query: sql, confirm: code })).text).toContain('too old')
-    const fresh = await codeOf(sql)
-    await fc.assert(
-      fc.asyncProperty(fc.nat(fresh.length - 1), fc.constantFrom(...'aZ09-_.'), async (at, character) => {
-        const changed = fresh.slice(0, at) + character + fresh.slice(at + 1)
-        if (changed !== fresh) expect((await write({ query: sql, confirm: changed })).isError).toBe(true)
-      }),
-      { numRuns: 30 },
+  test('that cannot be taken back are refused where the client cannot ask, and nothing that a model repeats confirms them', async () => {
+    await write({ query: 'INSERT INTO w VALUES (1), (2)' })
+    for (const sql of risky) {
+      const { text, isError } = await write({ query: sql })
+      expect([sql, isError, text]).toEqual([sql, true, expect.stringContaining('cannot ask its user')])
+      expect(text).not.toMatch(/[\w-]{20}/)
+    }
+    expect(await rows()).toBe(2)
+    current = { ...current, allowUnconfirmed: true }
+    expect((await write({ query: 'DELETE FROM w' })).text).toBe('Done and committed: DELETE, 2 rows.')
+    const abilities = new Set(['elicitation-form'] as const)
+    const asked = await queryDatabase(parts(), confirmations, cursors).call(
+      { query: 'DELETE FROM w' },
+      callContext({ abilities }),
     )
-    expect((await write({ query: sql, confirm: `${fresh}a` })).isError).toBe(true)
-    expect((await write({ query: sql, confirm: fresh })).isError).toBeUndefined()
-    expect((await write({ query: sql, confirm: fresh })).isError).toBe(true)
+    expect(asked.kind).toBe('input-required')
+  })
+
+  test('that only add need no confirmation', async () => {
+    for (const sql of [
+      'CREATE TABLE v (n int)',
+      'ALTER TABLE v ADD x int',
+      'CREATE INDEX ON v (n)',
+      'SELECT 1 AS n INTO made',
+    ])
+      expect((await write({ query: sql })).isError, sql).toBeUndefined()
+    await postgres.run('DROP TABLE v, made')
+  })
+
+  test('are refused with a login that can do more, unless that is configured', async () => {
+    await postgres.run(`DROP ROLE IF EXISTS plain, maker, member; CREATE ROLE plain LOGIN; CREATE ROLE maker LOGIN CREATEROLE;
+      CREATE ROLE member LOGIN NOINHERIT IN ROLE pg_execute_server_program; GRANT ALL ON w TO plain, maker, member`)
+    const insert = async (user: string, allowPrivilegedLogin: boolean) => {
+      current = databaseOf(postgres, { user, name: user, allowPrivilegedLogin })
+      return (await write({ query: 'INSERT INTO w VALUES (1)' })).text
+    }
+    expect(await insert('plain', false)).toContain('1 row')
+    for (const user of ['postgres', 'maker', 'member']) {
+      expect(await insert(user, false)).toContain('allow_privileged_login')
+      expect((await query({ query: 'TABLE w' })).isError).toBeUndefined()
+      expect(await insert(user, true)).toContain('1 row')
+    }
+    await postgres.run('TRUNCATE w')
   })
 
   test('of functions that were made just now are known for what they are', async () => {

@@ -32,7 +32,7 @@ const maximumOffset = 1_000_000_000
 const readDescription =
   'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Read-only. Only reads run: SELECT, VALUES, TABLE, SHOW, EXPLAIN.'
 const writeDescription =
-  'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Databases with allow_writes take writes, which are committed; DDL and changes of every row ask for confirmation. Others are read-only.'
+  'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Databases with allow_writes take writes, which are committed; what deletes or replaces, and changes of every row, are confirmed by the user. Others are read-only.'
 
 const definitionFor = (allowWrites: boolean): ToolDefinition => ({
   name,
@@ -51,9 +51,6 @@ const definitionFor = (allowWrites: boolean): ToolDefinition => ({
         description: 'Rows to skip',
       },
       cursor: { type: 'string', description: 'From the page before: goes on there, for the same query' },
-      ...(allowWrites
-        ? { confirm: { type: 'string', description: 'The code that a refusal gave, once the user agrees' } }
-        : {}),
     },
     required: ['query'],
     additionalProperties: false,
@@ -95,11 +92,7 @@ export function queryDatabase(
 ): Tool {
   async function judged(query: string, database: DatabaseSettings, context: CallContext): Promise<Judged> {
     const analysis = analyse(await parseStatement(query))
-    const verdict = judge(
-      analysis,
-      await databases.facts(database, context, calledNames(analysis)),
-      database.allowWrites,
-    )
+    const verdict = judge(analysis, await databases.facts(database, context, calledNames(analysis)), database)
     if (verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
       throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:write'] })
     return { analysis, verdict }
@@ -169,8 +162,9 @@ export function queryDatabase(
     if (typeof place === 'string') return toolError(place)
     const { confirm } = found.verdict
     if (confirm !== undefined) {
-      const subject = { statement: found.analysis.text, database: database.name, tool: name, effect: confirm }
-      const outcome = confirmations.check(subject, textArgument(args, 'confirm'), context)
+      const { name: of, allowUnconfirmed } = database
+      const subject = { statement: found.analysis.text, database: of, tool: name, effect: confirm, allowUnconfirmed }
+      const outcome = confirmations.check(subject, context)
       if (outcome !== undefined) return outcome
     }
     return run(database, found, place === undefined ? page : { ...page, offset: place }, context)

@@ -1,0 +1,151 @@
+/** Whether the condition of an UPDATE, DELETE or MERGE holds for every row by its form alone, so that it is no condition. */
+import type { TreeNode } from './parser.ts'
+
+const isNode = (value: unknown): value is TreeNode =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+function stringsOf(list: unknown): string[] {
+  return listOf(list).flatMap(item => {
+    const text = isNode(item) && isNode(item.String) ? item.String.sval : undefined
+    return typeof text === 'string' ? [text] : []
+  })
+}
+
+/** What the names of a condition refer to. */
+type Scope = {
+  /** Names of the relation that is written. */
+  readonly target: ReadonlySet<string>
+  /** Whether a name without a relation may be of another one. */
+  readonly hasOthers: boolean
+}
+
+/** The name that a relation in FROM, or a write, has. */
+function nameOf(relation: TreeNode): string | undefined {
+  const { relname, alias } = relation
+  const given = isNode(alias) ? alias.aliasname : undefined
+  return typeof given === 'string' ? given : typeof relname === 'string' ? relname : undefined
+}
+
+/** Names in a FROM; a name that is written there hides that of the target. */
+function namesIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(namesIn)
+  if (!isNode(value)) return []
+  const own = nameOf(value)
+  return [
+    ...(own === undefined ? [] : [own]),
+    ...Object.entries(value).flatMap(([key, held]) => (key === 'SelectStmt' ? [] : namesIn(held))),
+  ]
+}
+
+/** In a query of its own only what stands in its conditions and its FROM decides: whether there are rows does not depend on what EXISTS selects. */
+function queryReads(query: TreeNode, scope: Scope, isExists: boolean): boolean {
+  const inner = namesIn(query.fromClause)
+  const target = new Set([...scope.target].filter(name => !inner.includes(name)))
+  const within = { target, hasOthers: scope.hasOthers || inner.length > 0 }
+  const parts = Object.entries(query).filter(([key]) => !(isExists && key === 'targetList'))
+  return parts.some(([, held]) => readsTarget(held, within))
+}
+
+/** Whether a value may differ from row to row of the target. */
+function readsTarget(value: unknown, scope: Scope): boolean {
+  if (Array.isArray(value)) return value.some(item => readsTarget(item, scope))
+  if (!isNode(value)) return false
+  if ('CurrentOfExpr' in value) return true
+  if (isNode(value.ColumnRef)) {
+    const parts = stringsOf(value.ColumnRef.fields)
+    const relation = parts.at(-2)
+    return relation === undefined ? !scope.hasOthers : scope.target.has(relation)
+  }
+  if (isNode(value.SubLink)) {
+    const { subLinkType, testexpr, subselect } = value.SubLink
+    const query = isNode(subselect) && isNode(subselect.SelectStmt) ? subselect.SelectStmt : {}
+    return readsTarget(testexpr, scope) || queryReads(query, scope, subLinkType === 'EXISTS_SUBLINK')
+  }
+  return Object.values(value).some(held => readsTarget(held, scope))
+}
+
+function withoutPlaces(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutPlaces)
+  if (!isNode(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, held]) => (key === 'location' ? [] : [[key, withoutPlaces(held)]])),
+  )
+}
+const textOf = (value: unknown): string => JSON.stringify(withoutPlaces(value)) ?? ''
+
+const reflexive = new Set(['=', '>=', '<=', '~~', '@>', '<@'])
+const anyText = /^(%+|\.\*|)$/
+
+/** `a = a`, `a LIKE '%'`, `a IN (SELECT a FROM the same table)`. */
+function isTautology(node: TreeNode, scope: Scope): boolean {
+  const { A_Expr: expression, SubLink: link } = node
+  if (isNode(expression)) {
+    const [operator = ''] = stringsOf(expression.name)
+    const isSame = textOf(expression.lexpr) === textOf(expression.rexpr)
+    if (isSame && (reflexive.has(operator) || expression.kind === 'AEXPR_NOT_DISTINCT')) return true
+    const constant = isNode(expression.rexpr) && isNode(expression.rexpr.A_Const) ? expression.rexpr.A_Const : {}
+    // An empty text is written without its value.
+    const pattern = isNode(constant.sval) ? String(constant.sval.sval ?? '') : undefined
+    return ['~~', '~~*', '~', '~*'].includes(operator) && pattern !== undefined && anyText.test(pattern)
+  }
+  if (!isNode(link) || link.subLinkType !== 'ANY_SUBLINK' || !isNode(link.subselect)) return false
+  const query = isNode(link.subselect.SelectStmt) ? link.subselect.SelectStmt : {}
+  const limits = ['whereClause', 'havingClause', 'groupClause', 'limitCount', 'limitOffset', 'larg']
+  const [relation, ...others] = listOf(query.fromClause)
+  const name = isNode(relation) && isNode(relation.RangeVar) ? nameOf(relation.RangeVar) : undefined
+  return name !== undefined && others.length === 0 && scope.target.has(name) && limits.every(key => !(key in query))
+}
+
+/** `a IS NULL OR a IS NOT NULL`, and `a OR NOT a`. */
+function isComplete(terms: readonly unknown[]): boolean {
+  const texts = new Set(terms.map(textOf))
+  return terms.some(term => {
+    if (!isNode(term)) return false
+    if (isNode(term.NullTest) && term.NullTest.nulltesttype === 'IS_NULL') {
+      return texts.has(textOf({ NullTest: { ...term.NullTest, nulltesttype: 'IS_NOT_NULL' } }))
+    }
+    const negated = isNode(term.BoolExpr) && term.BoolExpr.boolop === 'NOT_EXPR' ? listOf(term.BoolExpr.args) : []
+    return negated.some(inner => texts.has(textOf(inner)))
+  })
+}
+
+function holdsAlways(condition: unknown, scope: Scope): boolean {
+  if (!isNode(condition) || !readsTarget(condition, scope) || isTautology(condition, scope)) return true
+  const combined = condition.BoolExpr
+  if (!isNode(combined)) return false
+  const terms = listOf(combined.args)
+  if (combined.boolop === 'OR_EXPR') return isComplete(terms) || terms.some(term => holdsAlways(term, scope))
+  return combined.boolop === 'AND_EXPR' && terms.every(term => holdsAlways(term, scope))
+}
+
+function scopeOf(relation: unknown, others: unknown): Scope {
+  const target = isNode(relation) ? nameOf(relation) : undefined
+  return { target: new Set(target === undefined ? [] : [target]), hasOthers: namesIn(others).length > 0 }
+}
+
+/** Of an UPDATE or a DELETE. A name without its relation does not count where it may be another relation's. */
+export const writesEveryRow = ({ relation, fromClause, usingClause, whereClause }: TreeNode): boolean =>
+  holdsAlways(whereClause, scopeOf(relation, [fromClause, usingClause]))
+
+/** Of a MERGE: whether a clause of it updates or deletes without a condition that tells rows apart. */
+export function mergesEveryRow({ relation, sourceRelation, joinCondition, mergeWhenClauses }: TreeNode): boolean {
+  const scope = scopeOf(relation, [sourceRelation])
+  return listOf(mergeWhenClauses).some(item => {
+    const clause = isNode(item) && isNode(item.MergeWhenClause) ? item.MergeWhenClause : {}
+    if (clause.commandType !== 'CMD_UPDATE' && clause.commandType !== 'CMD_DELETE') return false
+    const isJoined = clause.matchKind === 'MERGE_WHEN_MATCHED' && !holdsAlways(joinCondition, scope)
+    return !isJoined && holdsAlways(clause.condition, scope)
+  })
+}
+
+/** Of an INSERT: whether it updates the rows that it reads of the table it writes. */
+export function upsertsEveryRow({ relation, selectStmt, onConflictClause }: TreeNode): boolean {
+  if (!isNode(onConflictClause) || onConflictClause.action !== 'ONCONFLICT_UPDATE' || !isNode(relation)) return false
+  const reads = (value: unknown): boolean =>
+    Array.isArray(value)
+      ? value.some(reads)
+      : isNode(value) && (value.relname === relation.relname || Object.values(value).some(reads))
+  return reads(selectStmt)
+}
