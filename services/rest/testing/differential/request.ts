@@ -16,6 +16,9 @@ export type Asked = {
   readonly body: string | undefined
 }
 
+export const isWrite = ({ method, path }: Asked): boolean =>
+  /^(POST|PATCH|PUT|DELETE)$/.test(method) && !path.startsWith('/rpc')
+
 export const secret = 'a passphrase of tests, longer than 32 characters'
 
 const part = (text: string | object) =>

@@ -6,6 +6,8 @@ export type Relation = {
   readonly columns: readonly Column[]
   readonly embeddings: readonly Embedding[]
   readonly isWritten?: boolean
+  /** The columns by which its rows are told apart. Where it is not given: `id`, or all columns where there is none. */
+  readonly key?: readonly string[]
 }
 
 const columns = (text: string): Column[] =>
@@ -72,6 +74,7 @@ export const relations: Readonly<Record<string, Relation>> = {
   lessons: { columns: columns('id:int school:int number:int topic'), embeddings: embeddings('courses') },
   events: {
     columns: columns('id:int kind amount:int client_id:int'),
+    key: ['id', 'kind'],
     embeddings: embeddings('clients client_id>clients'),
     isWritten: true,
   },

@@ -16,7 +16,7 @@ const covers = ({ parts }: Exception, part: Part): boolean => parts === undefine
 
 /** What in two answers nothing explains. */
 export function unexplained(asked: Asked, theirs: Answer, ours: Answer): Difference[] {
-  return differences(theirs, ours).filter(
+  return differences(asked, theirs, ours).filter(
     difference => !exceptions.some(one => covers(one, difference.part) && one.applies({ asked, theirs, ours })),
   )
 }

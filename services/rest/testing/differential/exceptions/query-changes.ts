@@ -1,6 +1,6 @@
 /** Exceptions of what requests read by: what of query strings, rows and errors PostgREST has changed itself. */
 import type { Answer } from '../../../../testing/client.ts'
-import { isReordered } from '../compare.ts'
+import { isSameBody } from '../compare.ts'
 import type { Asked } from '../request.ts'
 import { aggregate, isAnswered, isOfDatabase, isSane, names, ofServer, says, tells, withoutHidden } from './answers.ts'
 import { codeOf, type Exception } from './exception.ts'
@@ -19,8 +19,8 @@ function withoutEmptyRows(text: string): string {
   return shorter === text ? text : withoutEmptyRows(shorter)
 }
 function isSameWithoutEmptyRows(asked: Asked, theirs: Answer, ours: Answer): boolean {
-  const [one, other] = [theirs, ours].map(({ text }) => withoutEmptyRows(withoutHidden(asked, text)))
-  return one !== undefined && other !== undefined && isReordered(one, other)
+  const plain = (answer: Answer) => ({ ...answer, text: withoutEmptyRows(withoutHidden(asked, answer.text)) })
+  return isSameBody(asked, plain(theirs), plain(ours))
 }
 
 /** What PostgREST has changed in the versions after 12.0.2. */
