@@ -9,7 +9,7 @@ import pg from 'pg'
 /** The superuser by certificate, or a user by password. */
 export type Address = { host: string; port: number } & (
   | { cert: string; key: string }
-  | { user: string; password: string }
+  | { user: string; password: string; database?: string }
 )
 
 const insecure = { rejectUnauthorized: false }
@@ -35,10 +35,11 @@ export async function pgbench({ host, port, ...who }: Address, flags: string[]):
   const by = 'cert' in who ? { PGSSLCERT: certFile, PGSSLKEY: keyFile } : { PGPASSWORD: who.password }
   const env = { ...process.env, PGSSLMODE: 'require', PGCONNECT_TIMEOUT: '5', ...by }
   const user = 'user' in who ? who.user : 'postgres'
+  const database = ('user' in who ? who.database : undefined) ?? 'postgres'
   // Not waited for in place: the cluster lives in this process, and the gateway closes where it is out of touch with it.
   const { stdout } = await promisify(execFile)(
     'pgbench',
-    ['-h', host, '-p', String(port), '-U', user, ...flags, 'postgres'],
+    ['-h', host, '-p', String(port), '-U', user, ...flags, database],
     { env },
   ).catch(() => ({ stdout: '' }))
   rmSync(directory, { recursive: true })

@@ -12,6 +12,7 @@ const benchmarks = [
   'gateway',
   'gateway-haproxy',
   'gateway-logins',
+  'gateway-flood',
   'informer',
   'start',
   'rest',

@@ -27,7 +27,7 @@ function certificateIn({ data = {} }: Secret): Certificate {
   return { cert: text('tls.crt'), key: text('tls.key') }
 }
 
-/** Calls `use` with each certificate of the gateway's from now on; `use` throws where it is none. */
+/** Calls `use` with what is kept as the gateway's certificate, now and after each change. */
 export function followGatewayCertificate({
   cluster,
   use,
@@ -44,12 +44,7 @@ export function followGatewayCertificate({
   })
   secrets.onChange(({ type, object }) => {
     if (type === 'deleted' || object.metadata.name !== name) return
-    try {
-      use(certificateIn(object))
-    } catch {
-      // The text of an error about a key may quote it.
-      logger.warn({ secret: name }, "the gateway's certificate cannot be used; keeping the one before")
-    }
+    use(certificateIn(object))
   })
   // It ends before its first list only where it is stopped.
   const started = secrets.start().catch(() => {})

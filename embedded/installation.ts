@@ -1,6 +1,6 @@
 /**
  * The embedded default: store, process runtime, gateway, operator and API in one process, each the same code as on
- * Kubernetes but for what stands behind the `Cluster` port. Parts start in the order in which each needs the one
+ * Kubernetes but for what stands behind the `Cluster` port. The gateway has a thread of its own. Parts start in the order in which each needs the one
  * before and stop in reverse; where one cannot start, those already running are stopped again.
  */
 import { chmod, mkdir, stat } from 'node:fs/promises'
@@ -10,7 +10,6 @@ import { apiConfiguration } from '../api/configuration.ts'
 import { type Api, startApi } from '../api/index.ts'
 import { definitionOf } from '../crds/definition.ts'
 import { declarations, defaultPgVersion, type PgVersion, pgVersions } from '../crds/index.ts'
-import { startGateway } from '../gateway/index.ts'
 import { operatorConfiguration } from '../operator/configuration.ts'
 import { startOperator } from '../operator/index.ts'
 import { issueServerCertificate } from '../operator/pki/index.ts'
@@ -18,18 +17,12 @@ import { bootstrap, readAuthority } from './bootstrap.ts'
 import { gatewayHost } from './catalog.ts'
 import { followGatewayCertificate, gatewayNames } from './certificate.ts'
 import { EmbeddedError } from './errors.ts'
+import { startGatewayThread } from './gateway/thread.ts'
 import { watchHome } from './home.ts'
 import { assertPortFree, ephemeralPortsWarning } from './ports.ts'
 import { keepRecords } from './rescue/keep.ts'
 import { requireStore } from './rescue/lost.ts'
-import {
-  type Copies,
-  createPostgresImages,
-  type ImageResolver,
-  type Runtime,
-  RuntimeError,
-  startRuntime,
-} from './runtime/index.ts'
+import { type Copies, createPostgresImages, type ImageResolver, RuntimeError, startRuntime } from './runtime/index.ts'
 import { pathsOf, type Settings } from './settings.ts'
 import { openStore, protections, type Store } from './store/index.ts'
 import { audience, ensureTokenKey, issuer } from './tokens.ts'
@@ -45,8 +38,8 @@ export type Installation = {
   copies: Copies
   /** For tests and benchmarks: the store behind it all. */
   store: Store
-  /** Resolves with what is wrong where the home is taken away while it runs: then nothing is kept any more. */
-  gone: Promise<string>
+  /** Resolves with what is wrong if the installation cannot serve any more: its home is gone, or its gateway has ended. */
+  failed: Promise<string>
   stop(): Promise<void>
 }
 
@@ -143,16 +136,14 @@ export async function startInstallation(
     const publicKey = await ensureTokenKey(home)
 
     // The gateway stops after the databases, so that their clients read why the session ends.
-    let runtime: Runtime | undefined
     let api: Api | undefined
     const authority = await readAuthority(store.connect('espalier-bootstrap'))
-    const gateway = await startGateway({
+    const gateway = startGatewayThread({
       cluster: store.connect('espalier-gateway'),
       identity: 'embedded',
       listenHost,
       // Until the operator's is read, which then is kept fresh.
       certificate: issueServerCertificate(authority, gatewayNames, Date.now),
-      resolve: target => runtime?.resolve(target),
       logger: logger.child({ part: 'gateway' }),
     })
     teardown.push(() => gateway.stop({ drainMs: 0 }))
@@ -171,11 +162,11 @@ export async function startInstallation(
       logger: logger.child({ part: 'runtime' }),
     })
     teardown.push(() => started.stop())
+    started.followEndpoints(gateway.setEndpoints)
     const watch = watchHome(home, [paths.store, ...started.directories])
     teardown.push(async () => watch.stop())
     const disk = () => (store.isDiskFull() || started.isDiskFull() ? fullMessage(home) : undefined)
     store.setLogSource((pod, options) => started.logs(pod, options))
-    runtime = started
     const records = await keepRecords({
       cluster: store.connect('espalier-records'),
       directoryOf: started.volumeDirectory,
@@ -183,6 +174,7 @@ export async function startInstallation(
     })
     teardown.push(() => records.stop())
 
+    await gateway.started
     const operator = await startOperator({
       cluster: store.connect('espalier-operator'),
       configuration: operatorConfiguration.parse({
@@ -192,8 +184,8 @@ export async function startInstallation(
         certificates: { gateway: gatewayNames },
       }),
       identity: 'embedded',
-      otherChecks: { home: watch.check, disk },
-      otherRegistries: () => [gateway.registry, ...(api === undefined ? [] : [api.registry])],
+      otherChecks: { home: watch.check, gateway: gateway.check, disk },
+      otherFigures: () => [gateway.figures, ...(api === undefined ? [] : [api.registry])],
       logger,
     })
     teardown.push(() => operator.stop())
@@ -205,7 +197,7 @@ export async function startInstallation(
         authentication: { publicKey, issuer, audience },
         auditFile: paths.auditLog,
       }),
-      unready: () => watch.check() ?? disk(),
+      unready: () => watch.check() ?? gateway.check() ?? disk(),
       resolve: target => started.resolve(target),
       logger: logger.child({ part: 'api' }),
     })
@@ -218,7 +210,7 @@ export async function startInstallation(
       metrics: `http://${gatewayHost}:${ports.last}/metrics`,
       copies: started.copies,
       store,
-      gone: watch.gone,
+      failed: Promise.race([watch.gone, gateway.failed]),
       stop: () => teardown.run(),
     }
   } catch (error) {

@@ -7,9 +7,10 @@ import type { Logger } from 'pino'
 import { backoffMs, sleep, systemClock } from '../cluster/informer/clock.ts'
 import { startReflector } from '../cluster/informer/reflector.ts'
 import type { ConfigMap } from '../cluster/kinds.ts'
-import type { Cluster, WatchEvent } from '../cluster/port.ts'
+import type { WatchEvent } from '../cluster/port.ts'
 import { labels, systemNamespace } from '../crds/metadata.ts'
 import { routeComponent } from '../routes/route.ts'
+import type { GatewayCluster } from './cluster.ts'
 import type { LeaseKeeper } from './lease.ts'
 
 const routes = { namespace: systemNamespace, labels: { [labels.component]: routeComponent } }
@@ -31,7 +32,7 @@ type RouteFollower = {
 }
 
 export function followRoutes(options: {
-  cluster: Cluster
+  cluster: GatewayCluster
   lease: () => LeaseKeeper
   sink: RouteSink
   logger: Logger

@@ -1,5 +1,5 @@
 /**
- * The data plane of the embedded default: a listener per routed port and a proxy, in this process. It listens on exactly
+ * The data plane of the embedded default: a listener per routed port and a proxy, in this thread. It listens on exactly
  * the ports that have a route.
  */
 import type { Logger } from 'pino'

@@ -1,5 +1,5 @@
 /**
- * The gateway of the embedded default, in this process: the one way in from outside. It listens on a port per route,
+ * The gateway of the embedded default, in the thread that calls it: the one way in from outside. It listens on a port per route,
  * admits the addresses that the route's allowlist admits, joins them to their database, and refuses the others in
  * Postgres's own words. It fails closed: without a route, without rules, or out of touch with the cluster, nobody is
  * admitted. On Kubernetes HAProxy does the carrying (haproxy/index.ts).
@@ -7,8 +7,8 @@
 
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import type { Cluster } from '../cluster/port.ts'
 import type { Certificate } from '../server/certificate.ts'
+import type { GatewayCluster } from './cluster.ts'
 import type { ConnectionLimits, Resolve } from './connections.ts'
 import { createDenialAgent, type DenialLimits } from './denial/denial.ts'
 import { createRefuse } from './denial/refuse.ts'
@@ -19,7 +19,7 @@ import { createMetrics } from './metrics.ts'
 import { startReplica } from './replica.ts'
 
 export type GatewayOptions = {
-  cluster: Cluster
+  cluster: GatewayCluster
   /** Names this replica, and its Lease; no two replicas share one. */
   identity: string
   listenHost: string

@@ -7,7 +7,6 @@
  */
 import type { Logger } from 'pino'
 import { backoffMs } from '../cluster/informer/clock.ts'
-import type { Cluster } from '../cluster/port.ts'
 import { labels, managedByEspalier, systemNamespace } from '../crds/metadata.ts'
 import {
   acknowledgedAnnotation,
@@ -18,6 +17,7 @@ import {
   unreachableAnnotation,
 } from '../routes/route.ts'
 import { microTime } from '../values/time.ts'
+import type { GatewayCluster } from './cluster.ts'
 
 type LeaseContent = {
   /** The resourceVersion up to which all routes are in force. */
@@ -44,7 +44,7 @@ export type LeaseKeeper = {
 const retryDelays = { minimumMs: 250, maximumMs: 10_000 }
 
 export function keepLease(options: {
-  cluster: Cluster
+  cluster: GatewayCluster
   identity: string
   /** Wall clock, since the operator compares it with its own. */
   now: () => number

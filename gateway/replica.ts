@@ -6,7 +6,8 @@
 import type { Logger } from 'pino'
 import { compareVersions } from '../cluster/informer/version.ts'
 import type { ConfigMap } from '../cluster/kinds.ts'
-import type { Cluster, WatchEvent } from '../cluster/port.ts'
+import type { WatchEvent } from '../cluster/port.ts'
+import type { GatewayCluster } from './cluster.ts'
 import { followRoutes } from './follow.ts'
 import { keepLease } from './lease.ts'
 import type { DataPlane } from './plane.ts'
@@ -28,7 +29,7 @@ const defaultHeartbeatMs = 10_000
 
 /** Starts at once, closed; it admits as soon as it has announced itself and read the routes, however long that takes. */
 export function startReplica(options: {
-  cluster: Cluster
+  cluster: GatewayCluster
   /** Names this replica, and its Lease; no two replicas share one. */
   identity: string
   plane: DataPlane

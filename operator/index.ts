@@ -3,14 +3,13 @@
  * controller per kind; with leader election, only while it leads, but with its caches warm.
  */
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import type { Cluster } from '../cluster/index.ts'
 import { createEventRecorder, createMetrics, fenced, instrumented, runWithLeaderLease } from '../controller/index.ts'
 import { systemNamespace } from '../crds/index.ts'
 import { agentClients } from '../instance/agent/contract.ts'
 import type { SystemCertificate } from '../sealing/credentials.ts'
 import { type Check, startHealthServer } from '../server/health.ts'
-import { metricsPage, processMetrics } from '../server/metrics.ts'
+import { type Figures, metricsPage, processMetrics } from '../server/metrics.ts'
 import { startAccessController } from './access/controller.ts'
 import { startAuthorityController } from './authority/controller.ts'
 import type { Trust } from './authority/state.ts'
@@ -60,7 +59,7 @@ type OperatorOptions = {
   /** What else has to hold for the operator to be ready. */
   otherChecks?: Record<string, Check>
   /** Figures of other parts of the process, for the same page. */
-  otherRegistries?: () => Registry[]
+  otherFigures?: () => Figures[]
 }
 
 const leaseName = 'espalier-operator'
@@ -198,7 +197,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         keys: () => missingKeys(keys()),
         ...options.otherChecks,
       },
-      metrics: metricsPage(() => [metrics.registry, processMetrics(), ...(options.otherRegistries?.() ?? [])]),
+      metrics: metricsPage(() => [metrics.registry, processMetrics(), ...(options.otherFigures?.() ?? [])]),
       logger,
     }))
   const started = caches.start()

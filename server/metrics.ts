@@ -16,8 +16,11 @@ export function processMetrics(): Registry {
   return ofProcess
 }
 
-/** The page of these registries, one after the other; which they are is asked at every scrape. */
-export const metricsPage = (registries: () => readonly Registry[]): MetricsPage => ({
+/** Figures in Prometheus's text format: a registry, or a part of the page that another thread writes. */
+export type Figures = Pick<Registry, 'metrics'>
+
+/** The page of these figures, one after the other; which they are is asked at every scrape. */
+export const metricsPage = (registries: () => readonly Figures[]): MetricsPage => ({
   contentType: Registry.PROMETHEUS_CONTENT_TYPE,
   text: async () => (await Promise.all(registries().map(registry => registry.metrics()))).join('\n'),
 })

@@ -49,13 +49,13 @@ const command: Command = {
     console.log(`HOME ${settings.home}`)
     console.log(storageLine(installation.copies))
     console.log('Ready. One machine, for trying and developing. Stop with Ctrl-C; data is kept.')
-    const failure = await Promise.race([stopped.then(() => undefined), installation.gone])
+    const failure = await Promise.race([stopped.then(() => undefined), installation.failed])
     if (failure === undefined) {
       await installation.stop()
       return 0
     }
     console.error(`espalier run: ${failure}. Stopping.`)
-    // What cannot be stopped in order has lost its data already; nothing may look as if it served.
+    // What cannot be stopped in order has failed already; nothing may look as if it served.
     await installation.stop().catch((error: unknown) => logger.warn({ err: error }, 'not everything stopped cleanly'))
     return 1
   },

@@ -8,7 +8,7 @@
 import type { Logger } from 'pino'
 import { isClusterError } from '../errors.ts'
 import type { KindName, Kinds } from '../kinds.ts'
-import type { Cluster, ListResult, Selection, WatchEvent } from '../port.ts'
+import type { ListOptions, ListResult, Selection, WatchEvent, WatchOptions } from '../port.ts'
 import { backoffMs, type Clock, sleep } from './clock.ts'
 
 /** What is read of a page and not kept is garbage: of so many objects, most of it has gone before it would count as old. */
@@ -20,6 +20,12 @@ const settledMs = 5_000
 const silenceMs = 5 * 60_000
 /** So many failures in a row, and the version itself is suspected. */
 const failuresBeforeRelist = 5
+
+/** What a reflector needs of a `Cluster`. */
+export type ReflectedCluster<K extends KindName> = {
+  list(kind: K, options?: ListOptions): Promise<ListResult<Kinds[K]>>
+  watch(kind: K, options: WatchOptions): AsyncIterable<WatchEvent<Kinds[K]>>
+}
 
 /** What a reflector tells; every call is synchronous and must not throw. */
 type ReflectorSink<T> = {
@@ -37,7 +43,7 @@ export type Reflector = { stop: () => Promise<void> }
 const whole = <T>(object: T): T => object
 
 export function startReflector<K extends KindName>(options: {
-  cluster: Cluster
+  cluster: ReflectedCluster<K>
   kind: K
   selection: Selection
   sink: ReflectorSink<Kinds[K]>

@@ -21,6 +21,7 @@ import type { ImageResolver } from './images/resolver.ts'
 import { readContainerLog } from './logs/read.ts'
 import { keepLogs } from './logs/retention.ts'
 import { type AddressPool, claimAddresses } from './network/addresses.ts'
+import { createEndpointsFeed, type Endpoints, type EndpointsFeed } from './network/endpoints.ts'
 import { type Address, createServiceResolver, namespaceIndex, type Target } from './network/services.ts'
 import { type BackoffLimits, defaultBackoff } from './pods/backoff.ts'
 import { type Kubelet, startKubelet } from './pods/kubelet.ts'
@@ -40,6 +41,7 @@ import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
 export { RuntimeError } from './errors.ts'
 export { createPostgresImages } from './images/postgres.ts'
 export type { ImageResolver } from './images/resolver.ts'
+export type { Endpoints } from './network/endpoints.ts'
 export type { Copies } from './pool/index.ts'
 
 export type RuntimeOptions = {
@@ -73,6 +75,8 @@ export type Runtime = {
   volumeDirectory(claim: ObjectKey): string | undefined
   /** Where a connection to a Service goes now: a pod that is ready; undefined where there is none. */
   resolve(target: Target): Address | undefined
+  /** Reports where all Services are reached, soon, and each change from then on. */
+  followEndpoints(report: (changes: Endpoints[]) => void): void
   /**
    * Lines of a container, oldest first, each `<RFC 3339 time> <line>`. Without a container in the options: of the
    * pod's first one.
@@ -128,20 +132,26 @@ async function run(
 ): Promise<Runtime> {
   const { cluster, images, logger, now = Date.now, random = Math.random } = options
   const nodeName = hostname().toLowerCase()
-  const follow = <K extends 'StatefulSet' | 'Deployment' | 'Job' | 'Service' | 'Secret' | 'ConfigMap'>(kind: K) =>
+  const follow = <K extends 'StatefulSet' | 'Deployment' | 'Job' | 'Secret' | 'ConfigMap'>(kind: K) =>
     createInformer(cluster, kind, { logger, transform: whole })
   const pods = createInformer(cluster, 'Pod', {
     logger,
     transform: whole,
     indexes: { [ownerIndex]: ownersOf, [namespaceIndex]: pod => [pod.metadata.namespace ?? ''] },
   })
+  const services = createInformer(cluster, 'Service', {
+    logger,
+    transform: whole,
+    indexes: { [namespaceIndex]: service => [service.metadata.namespace ?? ''] },
+  })
   const [statefulSets, deployments, jobs] = [follow('StatefulSet'), follow('Deployment'), follow('Job')]
-  const [services, secrets, configMaps] = [follow('Service'), follow('Secret'), follow('ConfigMap')]
+  const [secrets, configMaps] = [follow('Secret'), follow('ConfigMap')]
   const informers = [pods, statefulSets, deployments, jobs, services, secrets, configMaps]
 
   const events = createEventRecorder({ cluster, component: 'espalier-runtime', instance: nodeName, logger })
   const use = createVolumeUse()
   let kubelet: Kubelet | undefined
+  let endpoints: EndpointsFeed | undefined
   const storage = createStorage({
     ...{ cluster, layout, use, record: events.record, growth: options.growth ?? directoryGrowth, logger, now },
     onChange: namespace => kubelet?.poke(namespace),
@@ -159,6 +169,7 @@ async function run(
     cluster,
     pods,
     nodeName,
+    onAddress: pod => endpoints?.touch(pod),
     logger,
     host: {
       layout,
@@ -200,11 +211,15 @@ async function run(
     storage.lookAgain(undefined)
   })
 
+  const network = { services, pods, readyAddress: started.readyAddress, address: started.address }
+  const feed = createEndpointsFeed(network)
+  endpoints = feed
   await started.started
   return {
     copies: pool.copies,
     directories: [layout.root, ...layout.places.map(({ volumes }) => volumes)],
-    resolve: createServiceResolver({ services, pods, readyAddress: started.readyAddress, address: started.address }),
+    resolve: createServiceResolver(network),
+    followEndpoints: feed.follow,
     async logs(pod, { container, tailLines, sinceTime, previous } = {}) {
       // A container's log goes on through its restarts.
       if (previous) return []

@@ -1,4 +1,4 @@
-/** From a Service to a pod that serves it: selection by labels, ready pods only unless it says otherwise, one after the other. */
+/** From a Service to the pods that serve it: selection by labels, ready pods only unless it says otherwise. */
 import type { Pod, Service } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
 import { portNumber } from '../pods/probes.ts'
@@ -6,10 +6,10 @@ import { portNumber } from '../pods/probes.ts'
 export type Target = { namespace: string; service: string; port: number }
 export type Address = { host: string; port: number }
 
-/** Name of the pods' index by namespace. */
+/** Name of the index by namespace, of pods and of Services. */
 export const namespaceIndex = 'namespace'
 
-type ServicesOptions = {
+export type ServicesOptions = {
   services: Informer<'Service'>
   pods: Informer<'Pod'>
   readyAddress(pod: Pod): string | undefined
@@ -17,7 +17,7 @@ type ServicesOptions = {
   address(pod: Pod): string | undefined
 }
 
-const selects = (service: Service, pod: Pod): boolean => {
+export const selects = (service: Service, pod: Pod): boolean => {
   const selector = Object.entries(service.spec?.selector ?? {})
   // Kubernetes: a Service without a selector selects nothing.
   return selector.length > 0 && selector.every(([label, value]) => pod.metadata.labels?.[label] === value)
@@ -30,18 +30,27 @@ function targetPort(service: Service, pod: Pod, port: number): number | undefine
   return declared && portNumber(declared.targetPort ?? declared.port, ports)
 }
 
-/** Finds where a Service's connections go; undefined where no pod is ready for it. */
-export function createServiceResolver({ services, pods, readyAddress, address }: ServicesOptions) {
+/** Where connections to a port of a Service can go now. */
+export function addressesOf(
+  { pods, readyAddress, address }: ServicesOptions,
+  service: Service,
+  port: number,
+): Address[] {
+  const addressOf = service.spec?.publishNotReadyAddresses ? address : readyAddress
+  return pods.byIndex(namespaceIndex, service.metadata.namespace ?? '').flatMap((pod): Address[] => {
+    const host = selects(service, pod) ? addressOf(pod) : undefined
+    const target = host === undefined ? undefined : targetPort(service, pod, port)
+    return host === undefined || target === undefined ? [] : [{ host, port: target }]
+  })
+}
+
+/** Finds where the next connection of a Service goes, one pod after the other; undefined where no pod is ready for it. */
+export function createServiceResolver(options: ServicesOptions) {
   let turn = 0
   return ({ namespace, service: name, port }: Target): Address | undefined => {
-    const service = services.get({ namespace, name })
+    const service = options.services.get({ namespace, name })
     if (service === undefined) return undefined
-    const addressOf = service.spec?.publishNotReadyAddresses ? address : readyAddress
-    const addresses = pods.byIndex(namespaceIndex, namespace).flatMap((pod): Address[] => {
-      const host = selects(service, pod) ? addressOf(pod) : undefined
-      const target = host === undefined ? undefined : targetPort(service, pod, port)
-      return host === undefined || target === undefined ? [] : [{ host, port: target }]
-    })
+    const addresses = addressesOf(options, service, port)
     turn = (turn + 1) % Number.MAX_SAFE_INTEGER
     return addresses[turn % addresses.length]
   }

@@ -18,6 +18,8 @@ type KubeletOptions = {
   pods: Informer<'Pod'>
   host: PodHost
   nodeName: string
+  /** What `readyAddress` and `address` return of a pod may have changed. */
+  onAddress: (pod: ObjectKey) => void
   logger: Logger
 }
 
@@ -44,7 +46,7 @@ type Entry = { run: PodRun; ending: boolean }
 /** As many passes side by side; a pass never waits for a process. */
 const workers = 16
 
-export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletOptions): Kubelet {
+export function startKubelet({ cluster, pods, host, nodeName, onAddress, logger }: KubeletOptions): Kubelet {
   /** By the pod's name: a pod made again under its old name waits for the end of its predecessor. */
   const runs = new Map<string, Entry>()
   /** Pods that no node is given to, by name. */
@@ -103,7 +105,11 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
     if (obstacle !== undefined) return leave(pod, text, obstacle)
     unscheduled.delete(text)
     const admitted = await admit(pod)
-    runs.set(text, { run: startPod(host, admitted, () => controller.enqueue(text)), ending: false })
+    const changed = (): void => {
+      controller.enqueue(text)
+      onAddress(parseKey(text))
+    }
+    runs.set(text, { run: startPod(host, admitted, changed), ending: false })
   }
 
   /**

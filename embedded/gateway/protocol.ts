@@ -1,0 +1,55 @@
+/** What the main thread and the gateway's thread send each other. Messages of one direction keep their order. */
+import type { ClusterErrorReason } from '../../cluster/errors.ts'
+import type { ConfigMap } from '../../cluster/kinds.ts'
+import type { Draft, ListOptions, ListResult, ObjectKey, Selection, WatchEvent } from '../../cluster/port.ts'
+import type { Certificate } from '../../server/certificate.ts'
+import type { Endpoints } from '../runtime/index.ts'
+
+/** What the thread is started with. */
+export type ThreadSettings = {
+  identity: string
+  listenHost: string
+  certificate: Certificate
+  /** Of the log. */
+  level: string
+  /** Where compiled modules are kept; undefined where they are not. */
+  compileCache: string | undefined
+}
+
+/** An error of the cluster; `reason` is absent where it is no ClusterError. */
+export type Failure = { reason?: ClusterErrorReason; message: string }
+
+/** The calls of `GatewayCluster` that have one answer. */
+export type ClusterCall =
+  | { method: 'list'; options: ListOptions | undefined }
+  | { method: 'apply'; lease: Draft<'Lease'> }
+  | { method: 'delete'; key: ObjectKey }
+
+export type WatchRequest = Omit<Selection, 'open'> & { resourceVersion: string }
+
+/** Requests of the cluster. The sender chooses the id. */
+export type ClusterRequest =
+  | { type: 'call'; id: number; call: ClusterCall }
+  | { type: 'watch'; id: number; options: WatchRequest }
+  | { type: 'unwatch'; id: number }
+
+export type ClusterAnswer =
+  | { type: 'answer'; id: number; list?: ListResult<ConfigMap> }
+  | { type: 'failure'; id: number; failure: Failure }
+  | { type: 'event'; id: number; event: WatchEvent<ConfigMap> }
+  /** The server has ended a watch. */
+  | { type: 'end'; id: number }
+
+export type FromThread =
+  | ClusterRequest
+  | { type: 'started' }
+  | { type: 'log'; level: string; message: string; fields: Record<string, unknown> }
+  | { type: 'metrics'; id: number; text: string }
+  | { type: 'stopped' }
+
+export type ToThread =
+  | ClusterAnswer
+  | { type: 'endpoints'; changes: Endpoints[] }
+  | { type: 'certificate'; certificate: Certificate }
+  | { type: 'metrics'; id: number }
+  | { type: 'stop'; drainMs: number }

@@ -1,0 +1,128 @@
+/** The gateway's thread with a store and a target of the test's own. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import type { Worker } from 'node:worker_threads'
+import { pino } from 'pino'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { testCertificate } from '../../gateway/testing/certificate.ts'
+import { errorFields, startupMessage } from '../../gateway/testing/client.ts'
+import { openTestCluster, type TestCluster } from '../../gateway/testing/cluster.ts'
+import { freePort, listen, ownLoopback, until } from '../../gateway/testing/sockets.ts'
+import { acknowledged, type Route } from '../../routes/route.ts'
+import { type GatewayThread, startGatewayThread } from './thread.ts'
+
+const certificate = testCertificate('gateway.test')
+const host = ownLoopback()
+const target = { namespace: 'espalier-t-1', service: 'db-1', port: 5432 }
+
+let cluster: TestCluster
+let lines: { level: number; msg: string }[]
+
+beforeEach(async () => {
+  cluster = await openTestCluster()
+  lines = []
+  return () => cluster.close()
+})
+
+async function start(served = certificate): Promise<{ gateway: GatewayThread; worker: Worker }> {
+  const made = once(process, 'worker')
+  const gateway = startGatewayThread({
+    cluster: cluster.faulty,
+    identity: 'one',
+    listenHost: host,
+    certificate: served,
+    logger: pino({ level: 'warn' }, { write: line => void lines.push(JSON.parse(line)) }),
+  })
+  onTestFinished(() => gateway.stop({ drainMs: 0 }))
+  const [worker] = await made
+  return { gateway, worker }
+}
+
+const routeOn = (port: number, rules: string[]): Route => ({ databaseId: 'id', label: 'shop-1', port, target, rules })
+
+/** Puts a route and waits until it is in force. */
+async function put(route: Route): Promise<void> {
+  const version = await cluster.putRoute(route)
+  await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
+}
+
+/** Says hello: `ok` where it is admitted, else the SQLSTATE. */
+async function knock(port: number): Promise<{ answer: string; socket: Socket }> {
+  const socket = connect({ host, port }).on('error', () => {})
+  onTestFinished(() => void socket.destroy())
+  socket.write(startupMessage())
+  const [bytes] = await once(socket, 'data')
+  return { answer: errorFields(bytes)?.C ?? String(bytes.subarray(0, 2)), socket }
+}
+
+test('routes, addresses, figures and the Lease cross the threads; stopping gives the Lease up', async () => {
+  const { server, port: targetPort } = await listen(host, socket => socket.on('error', () => {}).write('ok'))
+  onTestFinished(() => void server.close())
+  const { gateway } = await start()
+  await gateway.started
+  const port = await freePort(host)
+  await put(routeOn(port, ['0.0.0.0/0']))
+  expect((await knock(port)).answer).toBe('57P03')
+  const ports = [{ port: target.port, addresses: [{ host, port: targetPort }] }]
+  gateway.setEndpoints([{ ...target, ports }])
+  const { answer, socket } = await knock(port)
+  expect(answer).toBe('ok')
+
+  const page = await gateway.figures.metrics()
+  expect(page).toContain('espalier_gateway_routes 1')
+  expect(page).toContain('espalier_gateway_open_connections 1')
+  await put(routeOn(port, []))
+  expect((await knock(port)).answer).toBe('28000')
+  expect(socket.destroyed).toBe(false)
+  gateway.setEndpoints([{ ...target, ports: [] }])
+  await put(routeOn(port, ['0.0.0.0/0']))
+  expect((await knock(port)).answer).toBe('57P03')
+
+  await gateway.stop({ drainMs: 0 })
+  expect(await cluster.leases()).toEqual([])
+  expect(gateway.check()).toBeUndefined()
+})
+
+test('it follows a store that fails, breaks off watches, and answers again', async () => {
+  const { gateway } = await start()
+  await gateway.started
+  const port = await freePort(host)
+  await put(routeOn(port, []))
+  cluster.faults.routes = true
+  cluster.breakWatches()
+  await until('reported', () => lines.some(({ msg }) => msg.startsWith('cannot follow the cluster')))
+  cluster.faults.routes = false
+  await put(routeOn(port, ['0.0.0.0/0']))
+  cluster.breakWatches()
+  await put(routeOn(port, []))
+  expect((await knock(port)).answer).toBe('28000')
+})
+
+test('a certificate that is none is logged without its text, and the former stays', async () => {
+  const { gateway } = await start()
+  await gateway.started
+  gateway.setCertificate({ cert: 'none', key: 'a private key' })
+  await until('reported', () => lines.length > 0)
+  expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
+    [40, "the gateway's certificate cannot be used; keeping the one before"],
+  ])
+  expect(JSON.stringify(lines)).not.toContain('a private key')
+})
+
+test('a thread that cannot start is reported to the one who starts it', async () => {
+  const { gateway } = await start({ ...certificate, key: 'none' })
+  await expect(gateway.started).rejects.toThrow("the gateway's thread has ended")
+})
+
+test('a thread that ends by itself is reported, logged, and not waited for', async () => {
+  const { gateway, worker } = await start()
+  await gateway.started
+  await put(routeOn(await freePort(host), []))
+  expect(gateway.check()).toBeUndefined()
+  await worker.terminate()
+  expect(await gateway.failed).toContain("the gateway's thread has ended")
+  expect(gateway.check()).toBe(await gateway.failed)
+  expect(lines.map(({ level }) => level)).toContain(60)
+  await expect(gateway.figures.metrics()).rejects.toThrow("the gateway's thread has ended")
+  await gateway.stop({ drainMs: 60_000 })
+})

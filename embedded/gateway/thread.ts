@@ -1,0 +1,121 @@
+/**
+ * The gateway in a thread of its own: logins and sessions do not wait for the event loop that API, operator, store and
+ * runtime share. What it needs of them comes by messages (protocol.ts). A thread that ends by itself ends the
+ * installation: `failed` resolves, and nothing is ready any more.
+ */
+import module from 'node:module'
+import { Worker } from 'node:worker_threads'
+import type { Logger } from 'pino'
+import type { GatewayCluster } from '../../gateway/cluster.ts'
+import type { Certificate } from '../../server/certificate.ts'
+import type { Figures } from '../../server/metrics.ts'
+import type { Endpoints } from '../runtime/index.ts'
+import type { FromThread, ThreadSettings, ToThread } from './protocol.ts'
+import { serveCluster } from './serve-cluster.ts'
+
+export type GatewayThread = {
+  /** Resolves once the gateway runs. @throws Error where it cannot be started */
+  started: Promise<void>
+  /** Resolves with what is wrong if the thread ends before it is stopped. */
+  failed: Promise<string>
+  /** What is wrong now. */
+  check(): string | undefined
+  /** Another certificate from now on. One that is none is logged, and the former stays. */
+  setCertificate(certificate: Certificate): void
+  /** Where Services are reached has changed. */
+  setEndpoints(changes: Endpoints[]): void
+  figures: Figures
+  /** As `Gateway.stop`; then ends the thread, which is not waited for without end. */
+  stop(options: { drainMs: number }): Promise<void>
+}
+
+/** How long the thread may take to stop, beyond draining. */
+const stopMs = 10_000
+/** The young generation's limit. Sessions' bytes are not on the heap, and what else is allocated dies young. */
+const youngGenerationMiB = 6
+
+const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const
+
+export function startGatewayThread(options: {
+  cluster: GatewayCluster
+  identity: string
+  listenHost: string
+  certificate: Certificate
+  logger: Logger
+}): GatewayThread {
+  const { cluster, identity, listenHost, certificate, logger } = options
+  const settings: ThreadSettings = {
+    ...{ identity, listenHost, certificate },
+    level: logger.level,
+    compileCache: module.getCompileCacheDir(),
+  }
+  const worker = new Worker(new URL('./worker.mjs', import.meta.url), {
+    name: 'gateway',
+    workerData: settings,
+    resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMiB },
+  })
+  const post = (message: ToThread): void => worker.postMessage(message)
+  const served = serveCluster(cluster, post)
+  const started = Promise.withResolvers<void>()
+  started.promise.catch(() => {}) // it may fail before it is awaited
+  const failed = Promise.withResolvers<string>()
+  const stopped = Promise.withResolvers<void>()
+  const pages = new Map<number, PromiseWithResolvers<string>>()
+  let lastPage = 0
+  let failure: string | undefined
+  let isStopping = false
+
+  const log = (level: string, fields: Record<string, unknown>, message: string): void =>
+    logger[levels.find(known => known === level) ?? 'error'](fields, message)
+
+  const receive = (message: FromThread): void => {
+    if (message.type === 'log') log(message.level, message.fields, message.message)
+    else if (message.type === 'started') started.resolve()
+    else if (message.type === 'metrics') pages.get(message.id)?.resolve(message.text)
+    else if (message.type === 'stopped') stopped.resolve()
+    else served.receive(message)
+  }
+
+  const end = (error?: Error): void => {
+    served.close()
+    stopped.resolve()
+    if (isStopping || failure !== undefined) return
+    failure = `the gateway's thread has ended: ${error?.message ?? 'without an error'}`
+    logger.fatal({ err: error }, "the gateway's thread has ended; no database can be reached")
+    started.reject(new Error(failure, { cause: error }))
+    for (const page of pages.values()) page.reject(new Error(failure))
+    failed.resolve(failure)
+  }
+  worker.on('message', receive)
+  worker.on('error', (error: unknown) => end(error instanceof Error ? error : new Error(String(error))))
+  worker.on('exit', () => end())
+
+  const metrics = async (): Promise<string> => {
+    if (failure !== undefined) throw new Error(failure)
+    const id = ++lastPage
+    const page = Promise.withResolvers<string>()
+    pages.set(id, page)
+    post({ type: 'metrics', id })
+    return page.promise.finally(() => pages.delete(id))
+  }
+
+  return {
+    started: started.promise,
+    failed: failed.promise,
+    check: () => failure,
+    setCertificate: next => post({ type: 'certificate', certificate: next }),
+    setEndpoints: changes => post({ type: 'endpoints', changes }),
+    figures: { metrics },
+    stop: async ({ drainMs }) => {
+      isStopping = true
+      post({ type: 'stop', drainMs })
+      const deadline = setTimeout(() => {
+        logger.warn("the gateway's thread does not stop; ending it")
+        stopped.resolve()
+      }, drainMs + stopMs)
+      await stopped.promise
+      clearTimeout(deadline)
+      await worker.terminate()
+    },
+  }
+}

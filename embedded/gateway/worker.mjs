@@ -1,0 +1,9 @@
+/** Where the gateway's thread begins: loads modules as bin/espalier.mjs does, then runs worker.ts. */
+import { existsSync } from 'node:fs'
+import module from 'node:module'
+import { workerData } from 'node:worker_threads'
+
+const stripped = new URL('../../bin/stripped.mjs', import.meta.url)
+if (existsSync(stripped)) await import(stripped.href)
+if (workerData.compileCache !== undefined) module.enableCompileCache(workerData.compileCache)
+await import('./worker.ts')

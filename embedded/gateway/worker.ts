@@ -1,0 +1,53 @@
+/** The gateway's thread: runs the gateway, with a cluster, a log and Services' addresses that come by messages. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { pino } from 'pino'
+import { startGateway } from '../../gateway/index.ts'
+import { createEndpointTable } from './endpoint-table.ts'
+import type { FromThread, ThreadSettings, ToThread } from './protocol.ts'
+import { createRemoteCluster } from './remote-cluster.ts'
+
+const { identity, listenHost, certificate, level }: ThreadSettings = workerData
+const post = (message: FromThread): void => parentPort?.postMessage(message)
+
+/** Lines go to the main thread's logger, which adds time and process. */
+const logger = pino(
+  { level, base: null, timestamp: false, formatters: { level: label => ({ level: label }) } },
+  {
+    write: line => {
+      const { level: name, msg: message, ...fields } = JSON.parse(line)
+      post({ type: 'log', level: name, message, fields })
+    },
+  },
+)
+
+const remote = createRemoteCluster(post)
+const endpoints = createEndpointTable()
+const gateway = await startGateway({
+  cluster: remote.cluster,
+  ...{ identity, listenHost, certificate, logger },
+  resolve: endpoints.resolve,
+})
+
+function setCertificate(next: ThreadSettings['certificate']): void {
+  try {
+    gateway.setCertificate(next)
+  } catch {
+    // The text of an error about a key may quote it.
+    logger.warn("the gateway's certificate cannot be used; keeping the one before")
+  }
+}
+
+async function stop(drainMs: number): Promise<void> {
+  await gateway.stop({ drainMs })
+  post({ type: 'stopped' })
+}
+
+parentPort?.on('message', (message: ToThread) => {
+  if (message.type === 'endpoints') endpoints.put(message.changes)
+  else if (message.type === 'certificate') setCertificate(message.certificate)
+  else if (message.type === 'metrics')
+    void gateway.registry.metrics().then(text => post({ type: 'metrics', id: message.id, text }))
+  else if (message.type === 'stop') void stop(message.drainMs)
+  else remote.receive(message)
+})
+post({ type: 'started' })
