@@ -79,6 +79,8 @@ export function startGatewayThread(options: {
   const end = (error?: Error): void => {
     served.close()
     stopped.resolve()
+    if (isStopping && error !== undefined)
+      logger.warn({ err: error }, "the gateway's thread has failed while it stopped")
     if (isStopping || failure !== undefined) return
     failure = `the gateway's thread has ended: ${error?.message ?? 'without an error'}`
     logger.fatal({ err: error }, "the gateway's thread has ended; no database can be reached")
