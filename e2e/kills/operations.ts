@@ -129,7 +129,11 @@ export function createOperations(target: Target, requests: Requests) {
       const { backup } = written
       if (backup === undefined) return undefined
       return async () => {
-        const made = await create('database of a backup', name, { source_backup_id: backup.id })
+        const made = await create('database of a backup', name, {
+          source_backup_id: backup.id,
+          // Its volume is as large as the one that was backed up.
+          ...(written.isLarge ? { size: 'small' } : {}),
+        })
         const path = `/databases/${made.body.id}`
         const gone = { ...made.outcome, remove: remove(path) }
         const connection = connectionOf(path)
