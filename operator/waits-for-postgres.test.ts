@@ -3,7 +3,15 @@
  * so in its Task, and succeeds. None fails that could have waited.
  */
 import { describe, expect, test } from 'vitest'
-import { annotations, apiVersion, type Backup, rotationAnnotations, type Task } from '../crds/index.ts'
+import {
+  annotations,
+  apiVersion,
+  type Backup,
+  childNames,
+  renderAskedRestore,
+  rotationAnnotations,
+  type Task,
+} from '../crds/index.ts'
 import { conditionOf } from './objects/conditions.ts'
 import { PostgresError } from './postgres/administrator.ts'
 import { at, useBackups } from './testing/backups.ts'
@@ -144,6 +152,50 @@ test('a restore does not wait for a backup that waits for the Postgres that it r
   await restore('broken', 'broken-1')
   expect(outcome(await endOf('broken', 'restore-managed'))[1]).toBe('succeeded')
   expect((await ended('broken-2'))?.status?.phase).toBe('completed')
+})
+
+test.each<[string, boolean]>([
+  ['before it stops Postgres', false],
+  ['after it has stopped Postgres', true],
+])('a branch that is asked for during a restore, %s, is made', async (_, isFenced) => {
+  const name = isFenced ? 'exchanged' : 'exchanging'
+  await it.create(name)
+  await taken(`${name}-1`, name)
+  it.workload().snapshots.making = { mode: 'held' }
+  if (!isFenced) await branches.ask(`${name}-a`, name)
+  await editSpec(it.cluster(), name, spec => spec, {
+    [annotations.restore]: renderAskedRestore({ name: `${name}-back`, backupName: `${name}-1` }),
+  })
+  const running = async () => it.cluster().get('Restore', at(`${name}-back`))
+  await eventually(running, found => (isFenced ? found?.status?.fencedAt !== undefined : found !== undefined))
+  await branches.ask(`${name}-b`, name)
+  it.workload().snapshots.making = { mode: 'making' }
+  it.workload().resnapshot()
+  await branches.when(`${name}-b`, branches.isPhase('available'))
+  expect(outcome(await endOf(`${name}-b`, 'create-branch'))[1]).toBe('succeeded')
+  expect(outcome(await endOf(name, 'restore-managed'))[1]).toBe('succeeded')
+})
+
+describe('a suspension', () => {
+  test('waits for a backup that was asked for before it, where the Postgres is restarted meanwhile', async () => {
+    await it.create('dozing')
+    it.workload().snapshots.making = { mode: 'held' }
+    await ask('dozing-1', 'dozing')
+    await when('dozing-1', ({ status }) => status?.phase === 'running')
+    await ask('dozing-2', 'dozing')
+    await editSpec(it.cluster(), 'dozing', spec => ({ ...spec, suspended: true }))
+    const key = at(childNames.pod(await it.idOf('dozing'), 1))
+    const before = await it.cluster().get('Pod', key)
+    await it.cluster().delete('Pod', key)
+    await eventually(
+      () => it.cluster().get('Pod', key),
+      found => found !== undefined && found.metadata.uid !== before?.metadata.uid,
+    )
+    it.workload().snapshots.making = { mode: 'making' }
+    it.workload().resnapshot()
+    await settled('dozing', 'suspended')
+    for (const name of ['dozing-1', 'dozing-2']) expect((await ended(name))?.status?.phase).toBe('completed')
+  })
 })
 
 describe('a Postgres that refuses whatever is first asked of it', () => {

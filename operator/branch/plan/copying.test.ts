@@ -276,7 +276,6 @@ describe('a branch is refused', () => {
     ['SourceDeleting', { ...justAsked, rest: { source: deleting, root: deleting } }, /^the database is being deleted$/],
     ['SourceDeleting', { ...justAsked, spec: deeper(), rest: { source: parent, root: deleting } }, /being deleted/],
     ['SourceDeleting', { ...justAsked, rest: { source: begun, root: begun } }, /being deleted/],
-    ['SourceRestoring', { rest: { source: restoring } }, /being restored/],
     ['SourceMismatch', { spec: { depth: 2 } }, /^spec\.depth is 2, and must be 1: one more than its source's$/],
     ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2: one more/],
     ['SourceMismatch', { spec: { region: 'there' } }, /^spec\.region is there, and must be here as its source is$/],
@@ -299,6 +298,7 @@ describe('a branch is refused', () => {
   test.each<[string, GivenBranch]>([
     ['as deep as the installation allows', { spec: deeper({ depth: 3 }), rest: { source: branchOf('first', 2) } }],
     ['of a branch', { spec: deeper(), rest: { source: parent } }],
+    ['of a database that is being restored', { rest: { source: restoring } }],
     ['of a branch of a database that is being restored', { spec: deeper(), rest: { source: parent, root: restoring } }],
     [
       'once it is being copied, whatever has become of its source',

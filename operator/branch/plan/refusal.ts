@@ -5,7 +5,6 @@ import {
   isTeardownBegun,
   type ManagedDatabase,
   snapshotRefusal,
-  visiblePhase,
 } from '../../../crds/index.ts'
 import type { Observed, Source } from '../observed.ts'
 
@@ -57,8 +56,6 @@ export function refusalOf(
   if (source === undefined) return missing(branch)
   const database = source.kind === 'ManagedDatabase' ? source : root
   if (isTooLate(branch, database)) return refused('SourceDeleting', 'the database is being deleted')
-  if (source.kind === 'ManagedDatabase' && visiblePhase(source) === 'restoring')
-    return refused('SourceRestoring', 'the database is being restored: ask again when it is available')
   const refusal = mismatch(branch, source) ?? snapshotRefusal(branch.spec.region, region)
   if (refusal !== undefined || exceeded === undefined) return refusal
   return refused('LimitReached', `the database has its ${exceeded} branches: delete one first, then ask again`)

@@ -368,9 +368,11 @@ describe('a suspension that something needs Postgres before', () => {
     ['waits also where the volume is lost', { ...waiting, ...lost }, true],
     ['does not wait where nothing does', { ...waiting, held: undefined }, false],
     ['does not wait where it has begun', { ...waiting, replicas: 0 }, false],
-    ['does not wait for a pod that goes', { ...waiting, pod: { ...running, terminating: true } }, false],
-    ['does not wait for one that is down', { ...waiting, pod: down }, false],
-    ['does not wait without one', { ...waiting, pod: undefined }, false],
+    ['waits for a pod that is replaced', { ...waiting, pod: { ...running, terminating: true } }, true],
+    ['waits for one that is down', { ...waiting, pod: down }, true],
+    ['waits for one that was deleted', { ...waiting, pod: undefined }, true],
+    ['does not wait for a pod on a volume that is lost', { ...waiting, ...lost, pod: down }, false],
+    ['does not wait for one on a volume that goes', { ...waiting, claim: going, pod: undefined }, false],
   ])('%s', (_, given, waits) => {
     const observed = observedOf(given)
     expect([isHeld(observed), isStopped(observed)]).toEqual([waits, !waits])

@@ -36,15 +36,15 @@ function isResizing({ instance, inForce, size }: Observed): boolean {
 }
 
 /**
- * Whether a suspension waits for what needs Postgres. Only as long as Postgres runs and nothing has begun to stop it: what was
- * begun is brought to its end.
+ * Whether a suspension waits for what needs Postgres: only as long as nothing has begun to stop Postgres. One that is down, such as after
+ * a crash, is started again. What waits for it fails by a deadline of its own (operator/backup/plan/patience.ts).
  */
-export const isHeld = ({ instance, children, pod, held }: Observed): boolean =>
-  held !== undefined &&
-  instance.spec.suspended &&
-  pod?.address !== undefined &&
-  !pod.terminating &&
-  children.statefulSet?.spec?.replicas !== 0
+export const isHeld = (observed: Observed): boolean => {
+  const { instance, children, pod, held } = observed
+  if (held === undefined || !instance.spec.suspended || children.statefulSet?.spec?.replicas === 0) return false
+  const isUp = pod?.address !== undefined && !pod.terminating
+  return isUp || (children.statefulSet !== undefined && perilOf(observed) === 'none')
+}
 
 /** Whether a suspension may stop the pod that there is. */
 const maySuspend = (observed: Observed): boolean => mayStop(observed) && !isHeld(observed)
@@ -62,5 +62,5 @@ export function isStopped(observed: Observed): boolean {
     if (peril === 'detached' || isDown || isResizing(observed)) return true
     if (children.statefulSet?.spec?.replicas === 0) return true
   }
-  return instance.spec.suspended && (pod === undefined || maySuspend(observed))
+  return instance.spec.suspended && ((pod === undefined && !isHeld(observed)) || maySuspend(observed))
 }
