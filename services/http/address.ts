@@ -2,35 +2,44 @@
  * Whose request it is, as an IP address. X-Forwarded-For is a claim that anybody can make: it is believed as far as trusted proxies have
  * written it, read from its end, where the nearest of them has.
  */
-import { isIP } from 'node:net'
-import { contains, parseAddress, parseCidr } from '../../values/cidr.ts'
+import { BlockList, isIP } from 'node:net'
 
-export type Block = NonNullable<ReturnType<typeof parseCidr>>
+const kindOf = (address: string) => (isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
-/** @throws RangeError where one of them is neither an IPv4 address nor a block */
-export const trustedBlocks = (texts: readonly string[]): readonly Block[] =>
-  texts.map(text => {
-    const block = parseCidr(text)
-    if (block === undefined) throw new RangeError(`${JSON.stringify(text)} is no IPv4 address or CIDR block`)
-    return block
-  })
+/** Adds an address or a CIDR block of either kind; false where the text is neither. */
+function addBlock(list: BlockList, text: string): boolean {
+  const [address = '', prefix, ...others] = text.split('/')
+  const kind = isIP(address)
+  const longest = kind === 6 ? 128 : 32
+  if (kind === 0 || others.length > 0 || address.includes('%')) return false
+  if (prefix !== undefined && (!/^\d{1,3}$/.test(prefix) || Number(prefix) > longest)) return false
+  list.addSubnet(address, Number(prefix ?? longest), kindOf(address))
+  return true
+}
+
+/** Whether a text is an address or a CIDR block, of IPv4 or IPv6. */
+export const isBlock = (text: string): boolean => addBlock(new BlockList(), text)
+
+/** @throws RangeError where one of them is neither an address nor a block */
+export function trustedBlocks(texts: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const text of texts)
+    if (!addBlock(list, text)) throw new RangeError(`${JSON.stringify(text)} is no IP address or CIDR block`)
+  return list
+}
 
 /** An IPv4 address as a socket for both kinds says it. */
-const plain = (address: string): string => (address.startsWith('::ffff:') ? address.slice(7) : address)
+const plain = (address: string): string => (/^::ffff:[\d.]+$/i.test(address) ? address.slice(7) : address)
 
-function isTrusted(address: string, trusted: readonly Block[]): boolean {
-  const number = parseAddress(address)
-  return number !== undefined && trusted.some(block => contains(block, number))
+function isTrusted(address: string, trusted: BlockList): boolean {
+  const [bare = ''] = address.split('%')
+  return isIP(bare) !== 0 && trusted.check(bare, kindOf(bare))
 }
 
 /** `peer`: the other end of the connection. What is no address in the header ends what is believed of it. */
-export function clientAddress(
-  peer: string | undefined,
-  forwardedFor: string | undefined,
-  trusted: readonly Block[],
-): string {
+export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {
   let address = plain(peer ?? '')
-  if (trusted.length === 0 || forwardedFor === undefined) return address
+  if (forwardedFor === undefined) return address
   const hops = forwardedFor.split(',').map(hop => plain(hop.trim()))
   while (isTrusted(address, trusted)) {
     const before = hops.pop()

@@ -7,7 +7,7 @@ import { Socket } from 'node:net'
 import type { Certificate } from '../../server/certificate.ts'
 import { createServer, STATUS_CODES } from '../../server/node-http.ts'
 import { originForm } from '../../server/origin-form.ts'
-import { type Block, clientAddress, trustedBlocks } from './address.ts'
+import { clientAddress, trustedBlocks } from './address.ts'
 import { bodyLength, discardBody, readBody } from './body.ts'
 import { Budget, smallBodyBytes } from './budget.ts'
 import { Connections, mostConnections } from './connections.ts'
@@ -43,7 +43,7 @@ export type HttpService = {
   readonly stalledMs?: number | undefined
   /** undefined: plain HTTP. */
   readonly tls?: Certificate | undefined
-  /** IPv4 addresses and blocks of proxies whose X-Forwarded-For is believed; nobody's where it is not given. */
+  /** Addresses and CIDR blocks of proxies whose X-Forwarded-For is believed; nobody's where it is not given. */
   readonly trustedProxies?: readonly string[]
   readonly rules: () => ResponseRules
   readonly handle: Handler
@@ -114,7 +114,7 @@ export function makeServer(service: HttpService): Server {
   const backlog = { budget: new Budget(maximumBacklogBytes), stalledMs: service.stalledMs ?? usualStalledMs }
   const queue = new RequestQueue()
   const serverHeader: [string, string] = ['Server', product]
-  const trusted: readonly Block[] = trustedBlocks(service.trustedProxies ?? [])
+  const trusted = trustedBlocks(service.trustedProxies ?? [])
 
   async function serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET' } = incoming

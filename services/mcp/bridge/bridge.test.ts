@@ -381,6 +381,26 @@ test('a batch of 2025-03-26 is answered as one, and never with initialize', asyn
   await bridge.ask('/mcp', { method: 'DELETE', headers })
 })
 
+test('of a batch either nothing runs, or each message has its own answer', async () => {
+  const headers = await bridge.session({}, '2025-03-26')
+  const before = JSON.parse((await bridge.post(call(0, 'slow', { n: 0 }), headers)).text)
+  expect(before.id).toBe(0)
+  const foreign = { ...headers, 'Mcp-Session-Id': 'of-nobody' }
+  expect((await bridge.post([call(1, 'slow', { n: 1 })], foreign)).status).toBe(404)
+  // As many as one session may have under way, and more.
+  const many = Array.from({ length: 100 }, (_, n) => call(n, 'slow', { n }))
+  const [first, second] = await Promise.all([bridge.post(many, headers), bridge.post(many, headers)])
+  const answers = [first, second].map(({ status, text }) => {
+    expect(status).toBe(200)
+    return JSON.parse(text) as { id: number; error?: { data?: unknown } }[] // as the bridge writes it
+  })
+  for (const one of answers) expect(one.map(({ id }) => id)).toEqual(many.map(({ id }) => id))
+  const refused = answers.flat().filter(({ error }) => error !== undefined)
+  expect(refused.length).toBeGreaterThan(0)
+  expect(refused.length).toBeLessThan(200)
+  await bridge.ask('/mcp', { method: 'DELETE', headers })
+})
+
 test('nothing that comes in brings it down, and every request of a session is answered by its id', async () => {
   const session = await bridge.session()
   const method = fc.constantFrom(

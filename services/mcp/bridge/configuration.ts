@@ -7,6 +7,7 @@ import { dirname, resolve } from 'node:path'
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
 import type { CertificateFiles } from '../../../server/certificate.ts'
+import { isBlock } from '../../http/address.ts'
 import { scopes } from '../core/caller.ts'
 import { ruleOf } from '../core/rule.ts'
 import type { ConfiguredToken } from './callers.ts'
@@ -44,7 +45,9 @@ const fileSchema = z.strictObject({
     listen: listen.default('127.0.0.1:8080'),
     public_url: url.optional(),
     allowed_hosts: z.array(z.string().toLowerCase()).default([]),
-    trusted_proxies: z.array(z.string()).default([]),
+    trusted_proxies: z
+      .array(z.string().refine(isBlock, 'must be an IP address or a CIDR block like fd00::/8'))
+      .default([]),
     sse_keepalive_interval: duration(100, 60_000).default(20_000),
     max_body_bytes: whole(1_024, 104_857_600).default(10_485_760),
     max_streams: whole(1, 1_000_000).default(2_000),

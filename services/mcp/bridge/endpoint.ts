@@ -221,14 +221,38 @@ export class Endpoint {
       if (eraOf(message, asked.head.headers).kind !== 'legacy') return refuse('a body of this version is one message')
       messages.push(message)
     }
+    // What is wrong with the whole is found before anything of it runs: a client that repeats it would have it run twice.
+    const session = this.#sessionOf(asked)
+    checkVersion(asked.head)
+    if (session === undefined && messages.some(({ kind }) => kind === 'response'))
+      throw new BridgeRefusal({ status: 400 }, 'a response needs the header Mcp-Session-Id')
+    for (const message of messages) {
+      const refused = message.kind === 'request' ? await this.#refuseScope(asked, message) : undefined
+      if (refused !== undefined) return refused
+    }
     // One answer for all: what precedes the answers goes to the session's own stream.
     const head = { ...asked.head, headers: { ...asked.head.headers, accept: 'application/json' } }
-    const answers = await Promise.all(messages.map(message => this.#legacy({ ...asked, head }, message)))
-    const refused = answers.find(answer => answer.status >= 400)
-    if (refused !== undefined) return refused
-    const bodies = answers.flatMap(({ body }) => (body === undefined ? [] : [body.toString()]))
-    if (bodies.length === 0) return empty(202)
-    return { status: 200, headers: [['Content-Type', 'application/json']], body: `[${bodies.join(',')}]` }
+    const bodies = await Promise.all(messages.map(message => this.#answerInBatch({ ...asked, head }, message)))
+    const answers = bodies.filter(body => body !== undefined)
+    if (answers.length === 0) return empty(202)
+    return { status: 200, headers: [['Content-Type', 'application/json']], body: `[${answers.join(',')}]` }
+  }
+
+  /** What is refused of one message is its own answer: the others have run, and have theirs. */
+  async #answerInBatch(asked: Asked, message: Message): Promise<string | undefined> {
+    const refused = (problem: string) =>
+      message.kind === 'request'
+        ? JSON.stringify(writeMessage(errorResponse(message.id, invalidRequest, 'Refused', problem)))
+        : undefined
+    try {
+      const { status, body } = await this.#legacy(asked, message)
+      if (status < 400 || body === undefined) return body?.toString()
+      const said: unknown = JSON.parse(body.toString())
+      return refused(isObject(said) && typeof said.error === 'string' ? said.error : `status ${status}`)
+    } catch (error) {
+      if (error instanceof BridgeRefusal) return refused(error.message)
+      throw error
+    }
   }
 
   #get(asked: Asked): HttpResponse {

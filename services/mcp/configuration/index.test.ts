@@ -328,7 +328,7 @@ test.each<[Given, string]>([
   ],
   [
     { file: `${database}http: {client_ip: {trusted_proxies: [10.0.0.0/33]}}` },
-    'http.client_ip.trusted_proxies (/etc/espalier/mcp.yaml, line 2) must be IPv4',
+    'http.client_ip.trusted_proxies (/etc/espalier/mcp.yaml, line 2) must be IP',
   ],
   [{ file: 'a: &x 1\nb: *x' }, 'b (/etc/espalier/mcp.yaml, line 2) must not be an alias'],
   [{ file: 'databases: [' }, 'the file (/etc/espalier/mcp.yaml, line 1) is not YAML'],

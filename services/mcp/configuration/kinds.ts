@@ -1,8 +1,8 @@
 /** Kinds of value that the tool server's keys have beside those of all services: how each is read, and the rule that is told. */
 
-import { parseCidr } from '../../../values/cidr.ts'
 import { durationMs } from '../../configuration/duration.ts'
 import { text, whole } from '../../configuration/values.ts'
+import { isBlock } from '../../http/address.ts'
 
 /** As milliseconds. */
 export function duration(leastMs: number, mostMs: number) {
@@ -57,8 +57,7 @@ export const origins = () =>
     /^https?:\/\/[\x21-\x2e\x30-\x7e]+$/.test(entry),
   )
 
-export const blocks = () =>
-  list('must be IPv4 addresses or CIDR blocks like 10.0.0.0/8', entry => parseCidr(entry) !== undefined)
+export const blocks = () => list('must be IP addresses or CIDR blocks like 10.0.0.0/8 or fd00::/8', isBlock)
 
 export const userNames = () => list('must be names of users', entry => entry.length <= 128 && printable(entry))
 

@@ -1,6 +1,6 @@
 /** An OIDC provider that says who somebody is: code flow with PKCE, `state` and `nonce`. Of what it says, only the ID token's signed claims and what its userinfo adds about the same subject count. */
 import { createHash } from 'node:crypto'
-import { createRemoteJWKSet, jwtVerify } from 'jose'
+import { createRemoteJWKSet, customFetch, jwtVerify } from 'jose'
 import { z } from 'zod'
 import type { Identity } from './builtin.ts'
 import { OAuthError } from './errors.ts'
@@ -39,13 +39,27 @@ type ProviderRequest = {
   readonly verifier: string
 }
 
+/** Reads no more than an answer may have. */
+async function boundedFetch(url: string, init: RequestInit = {}): Promise<Response> {
+  const response = await fetch(url, { ...init, redirect: 'error', signal: AbortSignal.timeout(timeLimitMs) })
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for await (const piece of response.body ?? []) {
+    length += piece.length
+    // Leaving the loop cancels what still comes.
+    if (length > largestAnswer) throw new Error(`more than ${largestAnswer} bytes`)
+    pieces.push(piece)
+  }
+  const { status, headers } = response
+  return new Response(status === 204 ? null : Buffer.concat(pieces), { status, headers })
+}
+
 /** @throws OAuthError: the client is told that it did not work, and no more */
 async function fetchJson(url: string, init: RequestInit = {}): Promise<unknown> {
   try {
-    const response = await fetch(url, { ...init, redirect: 'error', signal: AbortSignal.timeout(timeLimitMs) })
-    const text = await response.text()
-    if (!response.ok || text.length > largestAnswer) throw new Error(`status ${response.status}`)
-    return JSON.parse(text)
+    const response = await boundedFetch(url, init)
+    if (!response.ok) throw new Error(`status ${response.status}`)
+    return JSON.parse(await response.text())
   } catch (cause) {
     const error = new OAuthError('server_error', 'the identity provider does not answer as it should')
     error.cause = cause
@@ -78,7 +92,10 @@ export class Provider {
     const found = read(discoverySchema, await fetchJson(at))
     if (found.issuer !== upstreamIssuer)
       throw new OAuthError('server_error', 'the identity provider names another issuer')
-    const keys = createRemoteJWKSet(new URL(found.jwks_uri), { timeoutDuration: timeLimitMs })
+    const keys = createRemoteJWKSet(new URL(found.jwks_uri), {
+      timeoutDuration: timeLimitMs,
+      [customFetch]: boundedFetch,
+    })
     this.#discovery = { ...found, keys, readAt: Date.now() }
     return this.#discovery
   }

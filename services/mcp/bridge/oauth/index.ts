@@ -48,7 +48,7 @@ export async function startAuthorizationServer(
   const { issuer, resources, login: how } = settings
   const keys = await loadKeys(settings.keyFile)
   const { state } = settings
-  const raw = state.kind === 'sqlite' ? openSqliteStore(state.path) : await openPostgresStore(state.uri, logger)
+  const raw = state.kind === 'sqlite' ? openSqliteStore(state.path) : await openPostgresStore(state.uri)
   const store = new Store(raw, Date.now)
   const clients = new Clients(settings, store, new ClientDocuments(outside))
   const tokens = new AccessTokens(settings, keys, store)

@@ -2,7 +2,7 @@
  * The keys that tokens are signed with, in a file of their own that nobody else may read. The first one signs; older ones stay listed until what they have signed has expired.
  */
 import { randomUUID } from 'node:crypto'
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JSONWebKeySet, type JWK } from 'jose'
 import { z } from 'zod'
 
@@ -27,10 +27,22 @@ async function makeKey(): Promise<StoredKey> {
 }
 
 /** Whole or not at all, and readable by its owner alone from the first byte. */
-function writeKeys(path: string, keys: readonly StoredKey[]): void {
+function writeTemporary(path: string, keys: readonly StoredKey[]): string {
   const temporary = `${path}.${randomUUID()}`
   writeFileSync(temporary, `${JSON.stringify({ keys }, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' })
-  renameSync(temporary, path)
+  return temporary
+}
+
+/** Of several bridges that start at once, the first writes the file, and the others take what it has written. */
+function writeFirst(path: string, keys: readonly StoredKey[]): void {
+  const temporary = writeTemporary(path, keys)
+  try {
+    linkSync(temporary, path)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  } finally {
+    rmSync(temporary)
+  }
 }
 
 function readKeys(path: string): readonly StoredKey[] | undefined {
@@ -54,8 +66,8 @@ const published = ({ kty, kid, n, e }: StoredKey): JWK => ({ kty, use: 'sig', al
 
 /** Made where there are none. @throws Error that says what is wrong with the file */
 export async function loadKeys(path: string): Promise<SigningKeys> {
-  const keys = readKeys(path) ?? [await makeKey()]
-  if (readKeys(path) === undefined) writeKeys(path, keys)
+  if (readKeys(path) === undefined) writeFirst(path, [await makeKey()])
+  const keys = readKeys(path) ?? []
   const [first] = keys
   if (first === undefined) throw new Error('the file of the signing keys holds none')
   return {
@@ -68,6 +80,6 @@ export async function loadKeys(path: string): Promise<SigningKeys> {
 /** A new key signs from the next start on. @returns its id */
 export async function rotateKeys(path: string): Promise<string> {
   const made = await makeKey()
-  writeKeys(path, [made, ...(readKeys(path) ?? [])].slice(0, mostKeys))
+  renameSync(writeTemporary(path, [made, ...(readKeys(path) ?? [])].slice(0, mostKeys)), path)
   return made.kid
 }

@@ -7,6 +7,9 @@ import { Provider } from './federated.ts'
 
 let server: Server
 let issuer = ''
+/** A path that is answered without end. */
+let endless = ''
+let sent = 0
 let jwk: JWK
 let key: CryptoKey
 let otherKey: CryptoKey
@@ -19,6 +22,16 @@ beforeAll(async () => {
   jwk = { ...(await exportJWK(pair.publicKey)), alg: 'RS256' }
   otherKey = (await generateKeyPair('RS256')).privateKey
   server = createServer(async (request, response) => {
+    if (endless !== '' && request.url?.includes(endless)) {
+      response.setHeader('Content-Type', 'application/json')
+      const piece = Buffer.alloc(65_536, ' ')
+      const more = () => {
+        while (!response.destroyed && response.write(piece)) sent += piece.length
+      }
+      response.on('drain', more)
+      more()
+      return
+    }
     const send = (value: unknown) => response.setHeader('Content-Type', 'application/json').end(JSON.stringify(value))
     if (request.url === '/.well-known/openid-configuration') {
       const at = (path: string) => `${issuer}/${path}`
@@ -79,4 +92,15 @@ test.each<[string, Said]>([
   ['metadata with no address to ask', { discovery: { token_endpoint: 'file:///etc/passwd' } }],
 ])('%s is not believed', async (_, said) => {
   await expect(identify(said)).rejects.toMatchObject({ name: 'OAuthError' })
+})
+
+test.each(['configuration', 'token', 'jwks'])('an answer of %s without end is not read to its end', async path => {
+  endless = path
+  sent = 0
+  try {
+    await expect(identify({})).rejects.toMatchObject({ name: 'OAuthError' })
+    expect(sent).toBeLessThan(32_000_000)
+  } finally {
+    endless = ''
+  }
 })

@@ -1,9 +1,8 @@
 /** Both stores keep the same promises, and keys theirs. */
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts'
 import { loadKeys, rotateKeys } from './keys.ts'
@@ -44,7 +43,7 @@ const bounds = { client: small, transaction: small, consent: small }
 
 describe.each([
   ['SQLite', async () => openSqliteStore(sqlite)],
-  ['Postgres', () => openPostgresStore(postgres.uri('postgres'), pino({ level: 'silent' }))],
+  ['Postgres', () => openPostgresStore(postgres.uri('postgres'))],
 ])('in %s', (_, open) => {
   let store: Store
   beforeAll(async () => {
@@ -144,4 +143,23 @@ test('a new key signs, the old ones stay listed, and others cannot read them', a
   writeFileSync(path, '{}')
   chmodSync(path, 0o600)
   await expect(loadKeys(path)).rejects.toThrow(/none that can be used/)
+})
+
+test('bridges that start at once sign with one key', async () => {
+  const at = join(folder, 'of-several.json')
+  const keys = await Promise.all(Array.from({ length: 4 }, () => loadKeys(at)))
+  expect(new Set(keys.map(({ kid }) => kid)).size).toBe(1)
+  expect((await loadKeys(at)).kid).toBe(keys[0]?.kid)
+  expect(readdirSync(folder).filter(name => name.startsWith('of-several'))).toEqual(['of-several.json'])
+})
+
+test('the address of the state means what libpq has it mean', async () => {
+  // A server without TLS: `prefer` goes without, `require` does not, whatever a library of its own makes of them.
+  const uri = new URL(postgres.uri('postgres'))
+  uri.searchParams.set('sslmode', 'prefer')
+  await (await openPostgresStore(uri.href)).close()
+  uri.searchParams.set('sslmode', 'require')
+  await expect(openPostgresStore(uri.href)).rejects.toThrow('does not support SSL')
+  uri.searchParams.set('sslmode', 'no-verify')
+  await expect(openPostgresStore(uri.href)).rejects.toThrow('sslmode')
 })
