@@ -6,9 +6,12 @@
  *     key       = 1*( letter / digit / "_" / "$" / "@" ) / DQUOTE *( any but DQUOTE ) DQUOTE
  *     filter    = "[?(@" operator DQUOTE text DQUOTE ")]"      ; spaces may stand around the operator
  *     operator  = "==" / "!=" / "^==" / "==^" / "*=="
+ *
+ * A path that begins with "$" is one of RFC 9535 (json-path.ts), as PostgREST 16 takes them.
  */
 import { isRecord } from '../../values/record.ts'
 import { SettingError } from './errors.ts'
+import { followJsonPath, type JsonPath, JsonPathError, parseJsonPath } from './json-path.ts'
 
 type FilterOperator = '==' | '!=' | '^==' | '==^' | '*=='
 
@@ -17,7 +20,7 @@ type Step =
   | { kind: 'index'; index: number }
   | { kind: 'filter'; operator: FilterOperator; text: string }
 
-export type RolePath = readonly Step[]
+export type RolePath = readonly Step[] | JsonPath
 
 const bareKey = /[\p{L}\p{N}_$@]+/uy
 const quotedText = /"[^"]*"/y
@@ -31,7 +34,13 @@ const operators: readonly FilterOperator[] = ['==^', '^==', '*==', '==', '!=']
  * @throws SettingError that names the character (counted from 1) and what could have stood there.
  */
 export function parseRolePath(text: string): RolePath {
-  return new PathReader(text).path()
+  if (!text.startsWith('$')) return new PathReader(text).path()
+  try {
+    return parseJsonPath(text)
+  } catch (error) {
+    if (error instanceof JsonPathError) throw new SettingError('roleClaimKey', error.message)
+    throw error
+  }
 }
 
 class PathReader {
@@ -42,7 +51,7 @@ class PathReader {
     this.#text = text
   }
 
-  path(): RolePath {
+  path(): Step[] {
     const steps = [this.#key()]
     while (this.#at < this.#text.length) {
       const step = this.#step()
@@ -114,6 +123,7 @@ class PathReader {
 
 /** What stands at the path; undefined where the claims have no such place. */
 export function followRolePath(path: RolePath, claims: unknown): unknown {
+  if ('segments' in path) return followJsonPath(path, claims)
   let value = claims
   for (const step of path) {
     value = take(step, value)

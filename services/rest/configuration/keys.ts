@@ -162,6 +162,13 @@ export const keys = {
     'Whether requests may choose their time zone.',
     alsoFromDatabase,
   ),
+  dbTimezoneUnchecked: key(
+    'db-timezone-unchecked',
+    values.truth(),
+    false,
+    'Whether Postgres alone decides which time zone is one, so that a request may name an offset, and one that is none is an error.',
+    alsoFromDatabase,
+  ),
   dbTxEnd: key(
     'db-tx-end',
     values.choice('commit', 'commit-allow-override', 'rollback', 'rollback-allow-override'),
@@ -329,6 +336,12 @@ export const keys = {
   serverUnixSocket: optional('server-unix-socket', values.socketPath(), 'Socket to listen on in place of server-port.'),
   serverUnixSocketMode: key('server-unix-socket-mode', values.mode(), '660', 'Mode of that socket, in octal.'),
   serverWorkers: key('server-workers', values.whole(1, 256), 1, 'Worker processes; each has its share of db-pool.'),
+  urlUseLegacyTargetNames: optional(
+    'url-use-legacy-target-names',
+    values.truth(),
+    'Whether a path of a query string may name an embedding with an alias by its relation: with true the answer then warns, with false it is an error; where not set, it may.',
+    alsoFromDatabase,
+  ),
 }
 
 type Field = FieldOf<typeof keys>

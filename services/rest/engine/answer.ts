@@ -9,6 +9,7 @@ import { appliedPreferences, type Preferences } from '../parse/preferences.ts'
 import { encoded } from '../parse/query.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import type { Plan } from '../plan/types.ts'
+import { serviceName } from '../product.ts'
 import type { Outcome } from './outcome.ts'
 
 const contentRange = (first: number, last: number, total: number | undefined): [string, string] => {
@@ -113,6 +114,21 @@ type AnswerFacts = {
   readonly transactionEnd: Preferences['tx']
   /** The parameter of cursors. */
   readonly keysetParameter: string | undefined
+  /** Whether the answer warns of relations that are named although they have an alias. */
+  readonly warnsOfTargetNames: boolean
+}
+
+/** The text is that of PostgREST 16. A name that a header cannot carry is left out of it. */
+function targetNameWarning(names: Plan['targetNames']): HeaderList {
+  const changes = names.flatMap(({ relation, alias }) =>
+    /^[^"\\\p{C}]*$/u.test(relation + alias) ? [`\`${relation}\` to \`${alias}\``] : [],
+  )
+  if (changes.length === 0) return []
+  const text =
+    'Embedded resource was referenced by relation name even though it has an alias. This is deprecated and will stop working in a future release. ' +
+    `Update ${changes.join(', ')} in query string filters, orders or limits.`
+  // Node writes a byte for a character.
+  return [['Warning', `299 ${serviceName} "${Buffer.from(text).toString('latin1')}"`]]
 }
 
 export function answer(facts: AnswerFacts): HttpResponse {
@@ -123,7 +139,8 @@ export function answer(facts: AnswerFacts): HttpResponse {
     return { status: 200, headers: [['Content-Type', contentType(plan.body.mediaType)]], body: outcome.body }
   }
   const own = plan.kind === 'write' ? writeAnswer(facts, plan) : rowsAnswer(facts, plan)
-  return { ...own, status: status ?? own.status, headers: merged(database, own.headers) }
+  const warnings = facts.warnsOfTargetNames ? targetNameWarning(plan.targetNames) : []
+  return { ...own, status: status ?? own.status, headers: merged(database, [...own.headers, ...warnings]) }
 }
 
 function rowsAnswer(

@@ -115,7 +115,12 @@ type Run = {
 /** Statements of one transaction, one request after the other. Among those that write, one that reads cannot: it has a subtransaction of its own, which is read-only. */
 async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buffer> {
   const { pool, signal, state, body: sent } = exchange
-  const { dbPreparedStatements: prepared, keysetParameter, serverMaxBodyBytes } = state.configuration
+  const {
+    dbPreparedStatements: prepared,
+    keysetParameter,
+    serverMaxBodyBytes,
+    urlUseLegacyTargetNames,
+  } = state.configuration
   const level = strictest(exchange, batch)
   const reads = batch.every(({ plan }) => isReadOnly(plan))
   const runOnce = async (connection: Connection) => {
@@ -133,7 +138,10 @@ async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buf
       const login = index === 0 ? [] : [{ text: 'SET LOCAL ROLE NONE', values: [] }]
       const first = [...savepoint, ...login, ...before]
       const outcome = await runOn(connection, { plan, rendered, prepared }, first, release)
-      const answered = answer({ request, plan, outcome, transactionEnd: undefined, keysetParameter })
+      const answered = answer({
+        ...{ request, plan, outcome, transactionEnd: undefined, keysetParameter },
+        warnsOfTargetNames: urlUseLegacyTargetNames === true,
+      })
       answers.add(plan, withProfile(state, request.schema, answered))
     }
     onTurn(undefined)

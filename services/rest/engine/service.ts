@@ -96,11 +96,14 @@ async function answerPlanned(exchange: Exchange, asked: Asked, action: PlannedAc
   })
   timing.mark('transaction')
   if (delivery !== 'whole') learnSize(state, whole.main.text, outcome)
-  const { keysetParameter } = state.configuration
+  const { keysetParameter, urlUseLegacyTargetNames } = state.configuration
   return streamed(outcome, () => {
     // Of what is still to come, nobody has looked yet at how much it is.
     checkRows(plan, outcome.rows)
-    return answer({ request, plan, outcome, transactionEnd: chosen, keysetParameter })
+    return answer({
+      ...{ request, plan, outcome, transactionEnd: chosen, keysetParameter },
+      warnsOfTargetNames: urlUseLegacyTargetNames === true,
+    })
   })
 }
 

@@ -62,6 +62,7 @@ export function configuredState(
       aggregatesEnabled: configuration.dbAggregatesEnabled,
       plansEnabled: configuration.dbPlanEnabled,
       ndjsonEnabled: configuration.ndjsonEnabled,
+      aliasesOnly: configuration.urlUseLegacyTargetNames === false,
     },
     roleLimits: parseRoleLimits(configuration.roleLimits ?? '') ?? new Map(),
     appSettings: Object.entries(configuration.appSettings).map(([name, value]) => [`app.settings.${name}`, value]),
@@ -76,7 +77,7 @@ export function stateOf(configured: ConfiguredState, cache: SchemaCache, before:
     rootFunction: configuration.dbRootSpec,
     openApiDisabled: configuration.openapiMode === 'disabled',
     keysetParameter: configuration.keysetParameter,
-    timeZones: cache.timeZones,
+    timeZones: configuration.dbTimezoneEnabled && configuration.dbTimezoneUnchecked ? 'any' : cache.timeZones,
   }
   return {
     ...configured,

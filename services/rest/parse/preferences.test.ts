@@ -52,6 +52,11 @@ describe('Prefer', () => {
   })
 })
 
+test.each(['timezone=+02:00', 'timezone=-7', 'timezone=Mars', 'timezone='])('%s is left to Postgres', header => {
+  const { timezone, invalid } = parsePreferences(header, 'any')
+  expect([timezone, invalid]).toEqual([header.slice('timezone='.length), []])
+})
+
 test.each<[Partial<Preferences>, string | undefined]>([
   [{}, undefined],
   [{ count: 'exact' }, 'count=exact'],

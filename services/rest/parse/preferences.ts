@@ -1,5 +1,7 @@
 /** The Prefer header (RFC 7240): what a client would like, told apart from what nobody knows. */
 
+export type TimeZones = ReadonlySet<string> | 'any'
+
 export type Preferences = {
   readonly resolution: 'merge-duplicates' | 'ignore-duplicates' | undefined
   readonly return: 'representation' | 'headers-only' | 'minimal' | undefined
@@ -34,7 +36,7 @@ const none = {
 }
 
 /** The first of several wishes for one thing counts; of time zones, even where nobody knows it. */
-export function parsePreferences(header: string | undefined, timeZones: ReadonlySet<string>): Preferences {
+export function parsePreferences(header: string | undefined, timeZones: TimeZones): Preferences {
   if (header === undefined) return { ...none, invalid: [] }
   const found = new Map<string, string>()
   const invalid: string[] = []
@@ -46,7 +48,7 @@ export function parsePreferences(header: string | undefined, timeZones: Readonly
     const [key, value] = equals === -1 ? [wish, ''] : [wish.slice(0, equals), wish.slice(equals + 1)]
     const known =
       (Object.hasOwn(choices, key) && choices[key]?.includes(value)) ||
-      (key === 'timezone' && timeZones.has(zone)) ||
+      (key === 'timezone' && equals !== -1 && (timeZones === 'any' || timeZones.has(zone))) ||
       (key === 'max-affected' && /^[0-9]{1,9}$/.test(value))
     if (!known) invalid.push(wish)
     else if (!found.has(key)) found.set(key, value)

@@ -11,7 +11,7 @@ import {
 import { takeCursor } from '../keyset/parameter.ts'
 import { type MediaType, parseAccept } from './media.ts'
 import { type BodyForm, bodyForm } from './payload.ts'
-import { type Preferences, parsePreferences } from './preferences.ts'
+import { type Preferences, parsePreferences, type TimeZones } from './preferences.ts'
 import { parseQuery } from './query.ts'
 import { parseRangeHeader, rowsOf } from './range.ts'
 import type { ParsedQuery, Range } from './types.ts'
@@ -53,7 +53,8 @@ export type RequestRules = {
   readonly openApiDisabled: boolean
   /** The parameter of cursors; undefined where there are none. */
   readonly keysetParameter?: string | undefined
-  readonly timeZones: ReadonlySet<string>
+  /** Those that a request may name; `any` leaves it to Postgres. */
+  readonly timeZones: TimeZones
 }
 
 function segments(path: string): string[] {

@@ -12,6 +12,8 @@ export type PlanSettings = {
   readonly aggregatesEnabled: boolean
   readonly plansEnabled: boolean
   readonly ndjsonEnabled: boolean
+  /** Whether an embedding with an alias has no other name. */
+  readonly aliasesOnly: boolean
 }
 
 export type ActionOf<Kind extends Action['kind']> = Extract<Action, { kind: Kind }>

@@ -15,7 +15,7 @@ import {
   type PlanSettings,
   withoutBody,
 } from './context.ts'
-import { planRead } from './read.ts'
+import { planRead, targetNamesOf } from './read.ts'
 import type { CallArguments, Plan } from './types.ts'
 import { planWrite } from './write.ts'
 
@@ -92,6 +92,7 @@ function planReading(context: Context, { relation, headersOnly }: ActionOf<'read
   checkPreferences(request)
   return {
     kind: 'read',
+    targetNames: targetNamesOf(whole),
     read: paged?.read ?? whole,
     keyset: paged?.keyset,
     body: headersOnly ? withoutBody(body) : body,
@@ -128,6 +129,7 @@ function planRoutine(
   if (maximumAffected !== undefined && !routine.returnsSet) throw affectedOfNoSet()
   return {
     kind: 'call',
+    targetNames: targetNamesOf(read),
     routine,
     arguments: given,
     read,

@@ -9,7 +9,7 @@ import { condition, plannedOrder, treesHere } from './conditions.ts'
 import { fieldResolver } from './fields.ts'
 import { childName, type Placed, place } from './paths.ts'
 import { findRelationship, isToOne } from './relationship.ts'
-import type { EmbeddedNode, Join, PlannedColumn, PlannedField, ReadNode } from './types.ts'
+import type { EmbeddedNode, Join, PlannedColumn, PlannedField, ReadNode, TargetName } from './types.ts'
 
 type ReadContext = {
   readonly cache: SchemaCache
@@ -18,7 +18,7 @@ type ReadContext = {
   /** Of rows that a function returns: what Postgres calls them. */
   readonly returnedAs?: string
   /** Whether an embedding with an alias has no other name. */
-  readonly aliasesOnly?: boolean
+  readonly aliasesOnly: boolean
 }
 
 /** Names (NAMEDATALEN in the manual, section 4.1.1). */
@@ -50,7 +50,7 @@ class ReadPlanner {
 
   /** The whole of a read. What is wrong only once all relationships are known is told in PostgREST's order: by what it is, then from the root down. */
   root(relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
-    const all = place(query, this.#context.aliasesOnly === true)
+    const all = place(query, this.#context.aliasesOnly)
     const name = this.#context.returnedAs ?? relation.name
     const node = this.#node(relation, name, query.select, all, { range, spread: false, depth: 0 })
     const [first] = this.#faults.toSorted((one, other) => one.stage - other.stage || one.node - other.node)
@@ -211,3 +211,11 @@ function hasAggregates(select: readonly SelectItem[]): boolean {
 export function planRead(context: ReadContext, relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
   return new ReadPlanner(context).root(relation, query, range)
 }
+
+/** The embeddings that the query string names by their relations although they have aliases. */
+export const targetNamesOf = ({ select }: ReadNode): TargetName[] =>
+  select.flatMap(item => {
+    if (item.kind === 'column') return []
+    const own = item.calledByRelation === undefined ? [] : [{ relation: item.calledByRelation, alias: item.name }]
+    return [...own, ...targetNamesOf(item.node)]
+  })

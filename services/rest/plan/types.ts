@@ -186,7 +186,10 @@ export type Keyset = {
 /** What a role may have of a plan, by the role's name. */
 type PlanLimits = { readonly role: string; readonly rows: number | undefined; readonly cost: number | undefined }
 
-export type Plan = { readonly limits?: PlanLimits } & (
+/** An embedding that the query string names by its relation although it has an alias. */
+export type TargetName = { readonly relation: string; readonly alias: string }
+
+export type Plan = { readonly limits?: PlanLimits; readonly targetNames: readonly TargetName[] } & (
   | {
       readonly kind: 'read'
       readonly read: ReadNode

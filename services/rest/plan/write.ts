@@ -7,7 +7,7 @@ import type { ApiRequest } from '../parse/request.ts'
 import type { ParsedQuery } from '../parse/types.ts'
 import { planConditions } from './conditions.ts'
 import { type ActionOf, bodyOf, type Context, checkPreferences, findTable, withoutBody } from './context.ts'
-import { planRead } from './read.ts'
+import { planRead, targetNamesOf } from './read.ts'
 import type { Condition, Plan, ReadNode, WriteSource, WrittenColumn } from './types.ts'
 
 type WriteAction = ActionOf<'insert' | 'update' | 'put' | 'delete'>
@@ -44,6 +44,7 @@ export function planWrite(
   const locationKey = action.kind === 'insert' && wants === 'headers-only' ? table.primaryKey : []
   return {
     kind: 'write',
+    targetNames: targetNamesOf(returned),
     relation,
     write,
     read,

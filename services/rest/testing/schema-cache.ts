@@ -132,6 +132,7 @@ export const sampleSettings: PlanSettings = {
   aggregatesEnabled: true,
   plansEnabled: true,
   ndjsonEnabled: false,
+  aliasesOnly: false,
 }
 
 export type Sent = Partial<RequestHead> & { body?: string | Buffer }

@@ -1,0 +1,90 @@
+/** What PostgREST 16 changed, where a key asks for it; the texts are those of its source. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
+
+const schema = `
+  CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; CREATE ROLE member; GRANT anon, member TO authenticator;
+  CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon, member;
+  CREATE TABLE api.authors (id int PRIMARY KEY, name text);
+  CREATE TABLE api.books (id int PRIMARY KEY, author_id int REFERENCES api.authors, printed timestamptz);
+  CREATE FUNCTION api.me() RETURNS text STABLE LANGUAGE sql AS 'SELECT current_user::text';
+  INSERT INTO api.authors VALUES (1, 'Ada'); INSERT INTO api.books VALUES (1, 1, '2026-01-01 00:00Z');
+  GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA api TO anon;`
+
+const keys = { 'db-schemas': 'api', 'db-anon-role': 'anon', 'db-pool': 1, 'jwt-secret': jwtSecret }
+let postgres: TestPostgres
+let plain: TestService
+let newer: TestService
+let strict: TestService
+beforeAll(async () => {
+  postgres = await startPostgres('17')
+  await postgres.run(schema)
+  const uri = postgres.uri('authenticator')
+  plain = await startService(uri, keys)
+  newer = await startService(uri, {
+    ...keys,
+    'db-timezone-unchecked': true,
+    'url-use-legacy-target-names': true,
+    'jwt-role-claim-key': "$$.roles[?@ == 'member']",
+  })
+  strict = await startService(uri, { ...keys, 'url-use-legacy-target-names': false })
+})
+afterAll(async () => {
+  await Promise.all([plain?.stop(), newer?.stop(), strict?.stop()])
+  await postgres?.stop()
+})
+
+const printed = (service: TestService, prefer: string) => service.ask('/books?select=printed', { headers: { prefer } })
+
+test('a time zone may be an offset, and one that is none is an error of Postgres', async () => {
+  const { text, headers } = await printed(newer, 'timezone=-07:00')
+  expect([text, headers['preference-applied']]).toEqual([
+    '[{"printed":"2026-01-01T07:00:00+07:00"}]',
+    'timezone=-07:00',
+  ])
+  const wrong = await printed(newer, 'timezone=Jupiter/Red_Spot')
+  expect([wrong.status, JSON.parse(wrong.text)]).toMatchObject([
+    400,
+    { code: '22023', message: 'invalid value for parameter "TimeZone": "Jupiter/Red_Spot"' },
+  ])
+  // Nothing is left behind on the connection.
+  expect((await printed(newer, 'timezone=UTC')).text).toBe('[{"printed":"2026-01-01T00:00:00+00:00"}]')
+  expect((await printed(plain, 'timezone=Jupiter/Red_Spot')).status).toBe(200)
+})
+
+test('a role is found by a path of RFC 9535', async () => {
+  const headers = { Authorization: `Bearer ${await tokenOf({ roles: ['other', 'member'] })}` }
+  expect((await newer.ask('/rpc/me', { headers })).text).toBe('"member"')
+})
+
+const aliased = '/books?select=id,a:authors(name)'
+const warning =
+  '299 espalier-rest "Embedded resource was referenced by relation name even though it has an alias. This is deprecated and will stop working in a future release. Update `authors` to `a` in query string filters, orders or limits."'
+
+test.each([
+  ['GET', `${aliased}&authors.name=eq.Ada`, ''],
+  ['GET', `${aliased}&authors.limit=1`, ''],
+  ['PATCH', `${aliased}&id=eq.1&authors.name=eq.Ada`, 'return=representation'],
+  ['PATCH', `${aliased}&id=eq.1&authors.name=eq.Ada`, ''],
+])('a relation that is named in place of its alias: %s %s %s', async (method, path, prefer) => {
+  const body = method === 'PATCH' ? { body: '{"author_id":1}' } : {}
+  const ask = (service: TestService, at = path) =>
+    service.ask(at, { method, headers: { prefer, 'Content-Type': 'application/json' }, ...body })
+  const [before, warned, refused] = await Promise.all([ask(plain), ask(newer), ask(strict)])
+  expect([before.status, before.headers.warning]).toEqual([warned.status, undefined])
+  expect([warned.text, warned.headers.warning]).toEqual([before.text, warning])
+  expect([refused.status, JSON.parse(refused.text)]).toEqual([
+    400,
+    {
+      code: 'RST108',
+      message: "'authors' is not an embedded resource in this request",
+      details: 'Target names are not allowed in filters if they have an alias',
+      hint: "Change 'authors' to 'a' in filters, orders or limits.",
+    },
+  ])
+  for (const service of [newer, strict]) {
+    const byAlias = await ask(service, path.replace('&authors.', '&a.'))
+    expect([byAlias.status, byAlias.headers.warning]).toEqual([before.status, undefined])
+  }
+})
