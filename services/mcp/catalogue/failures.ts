@@ -4,7 +4,13 @@ import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../post
 import { ResultTooLarge } from '../database/errors.ts'
 import { unreachable } from '../database/unreachable.ts'
 
-export type Failure = { readonly message: string; readonly code: string; readonly retryable: boolean }
+export type Failure = {
+  readonly message: string
+  readonly code: string
+  readonly retryable: boolean
+  /** Whether the message is Postgres's own. */
+  readonly isOfStatement?: true
+}
 
 const notReady = (name: string, error: unknown): Failure => ({
   ...unreachable(name, error),
@@ -24,7 +30,7 @@ export function failureOf(error: unknown, database: string): Failure | undefined
   // Shutting down, starting up, too many connections.
   if (/^(57P..|53300)$/.test(error.sqlState)) return notReady(database, error)
   const { code, retryable } = failuresByState[error.sqlState] ?? { code: 'DATABASE_ERROR', retryable: false }
-  return { message: `${error.message} (SQLSTATE ${error.sqlState})`, code, retryable }
+  return { message: `${error.message} (SQLSTATE ${error.sqlState})`, code, retryable, isOfStatement: true }
 }
 
 export const tooLarge: Failure = {

@@ -1,5 +1,6 @@
 /** Which names were probably meant: those that hold the word or are held by it, then those with the fewest letters to change. */
 import { editDistance } from '../../configuration/edit-distance.ts'
+import { fenced } from '../text/fence.ts'
 
 const longestName = 100
 
@@ -18,8 +19,13 @@ export function nearestNames(word: string, candidates: Iterable<string>, most = 
     .map(({ name }) => name)
 }
 
-/** The end of a sentence about a name that is not there. */
+/** The end of a sentence about a name that is not there. Whoever may create a table chooses its name: what stands in it is data. */
 export function suggestion(word: string, candidates: Iterable<string>): string {
   const names = nearestNames(word, candidates)
-  return names.length === 0 ? '' : ` Did you mean ${names.join(', ')}?`
+  return names.length === 0 ? '' : ` Did you mean one of these?\n${fencedNames(names)}`
 }
+
+export const fencedNames = (names: readonly string[]): string => fenced(names.map(escaped).join('\n'))
+
+/** On one line. */
+const escaped = (name: string): string => name.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ')

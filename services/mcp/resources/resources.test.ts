@@ -285,7 +285,7 @@ describe('read_resource', () => {
   test('fails where there is nothing, and where the database does not answer', async () => {
     expect(await call({ uri: 'pg://schema' })).toMatchObject({
       isError: true,
-      text: expect.stringContaining('Did you mean pg://schemas'),
+      text: expect.stringMatching(/Did you mean one of these\?\n.*\npg:\/\/schemas/s),
     })
     expect(await call({ uri: 'pg://schemas/nothing' })).toMatchObject({ isError: true })
     const down = await call({ uri: 'pg://schemas' }, { database: { port: 1, name: 'gone' } })

@@ -15,8 +15,13 @@ export type Verdict = {
 /** A function that a read may not call. */
 type Objection = { readonly name: string; readonly isForbidden: boolean; readonly how: string }
 
-const shown = ({ schema, name }: { readonly schema?: string | undefined; readonly name: string }): string =>
-  schema === undefined || schema === 'pg_catalog' ? name : `${schema}.${name}`
+/** A name of the catalogue may be any text, and stands in a sentence of this server here. */
+const plainName = /^[\p{L}\p{N}_$#@+*/<>=~!%^&|?.-]{1,128}$/u
+
+function shown({ schema, name }: { readonly schema?: string | undefined; readonly name: string }): string {
+  const whole = schema === undefined || schema === 'pg_catalog' ? name : `${schema}.${name}`
+  return plainName.test(whole) ? whole : '(a name with spaces or other signs)'
+}
 
 const isVisible = ({ schema }: Name, candidate: string, { searchPath }: CatalogueFacts): boolean =>
   schema === undefined ? searchPath.includes(candidate) : schema === candidate

@@ -4,6 +4,7 @@ import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { type ToolResult, toolError } from '../core/tool.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
+import { fenced } from '../text/fence.ts'
 
 /** @throws what is no failure of the database's */
 export async function onDatabase(
@@ -18,6 +19,7 @@ export async function onDatabase(
   } catch (error) {
     const failure = failureOf(error, database.name)
     if (failure === undefined) throw error
-    return toolError(failure.message)
+    // What Postgres says of a statement may repeat names and values of the database.
+    return toolError(failure.isOfStatement === true ? `Error.\n${fenced(failure.message)}` : failure.message)
   }
 }

@@ -1,7 +1,7 @@
 /** `search_knowledgebase`: passages of the documentation in the knowledge base that are nearest in meaning to a question. */
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
-import { suggestion } from '../catalogue/names.ts'
+import { fencedNames, suggestion } from '../catalogue/names.ts'
 import type { EmbeddingSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -74,8 +74,8 @@ function unknownOf(
   )
   const version = versions.find(name => !known.has(name))
   if (version === undefined) return undefined
-  const some = [...known].slice(0, 20).join(', ')
-  return `project_versions: there is no version ${JSON.stringify(shortened(version, 100))}. There are: ${some}.`
+  const some = [...known].slice(0, 20)
+  return `project_versions: there is no version ${JSON.stringify(shortened(version, 100))}. There are:\n${fencedNames(some)}`
 }
 
 /** `parts` undefined: none is configured; whoever calls it all the same is told so. */

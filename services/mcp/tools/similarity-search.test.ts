@@ -219,13 +219,22 @@ else {
     test.each([
       [{ table_name: 'articles', query_text: '  ' }, 'query_text: must not be empty.'],
       [{ table_name: 'a.b.c', query_text: 'x' }, 'table_name: must be a table, or schema.table'],
-      [{ table_name: 'artikles', query_text: 'x' }, 'there is no table artikles for this role. Tables with vectors: '],
-      [{ table_name: 'bare', query_text: 'x' }, 'public.bare has no vector columns. Tables with vectors: '],
-      [{ table_name: 'thin', query_text: 'x' }, 'has no vector columns (sparsevec cannot be searched)'],
-      [{ table_name: 'mute', query_text: 'x' }, 'public.mute has no text columns'],
+      [
+        { table_name: 'artikles', query_text: 'x' },
+        'there is no table artikles for this role. Tables with vectors:\nBetween the data-',
+      ],
+      [
+        { table_name: 'bare', query_text: 'x' },
+        'has no columns of type vector or halfvec. Tables with vectors:\nBetween the data-',
+      ],
+      [
+        { table_name: 'thin', query_text: 'x' },
+        'has no columns of type vector or halfvec, but 1 that cannot be searched',
+      ],
+      [{ table_name: 'mute', query_text: 'x' }, 'this table has no text columns'],
       [
         { table_name: 'wide', query_text: 'x' },
-        "public.wide: embedding has 5 dimensions, but openai's topics-3 gives 3. Configure the model that filled the column.",
+        "openai's topics-3 gives 3 dimensions, and no column has so many. Configure the model that filled the column.\nBetween the data-",
       ],
     ])('%j', async (args, problem) => {
       const { text, isError } = await search(args)

@@ -1,7 +1,7 @@
 /** `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the passages in them; of passages that say the same one is shown. */
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
-import { nearestNames } from '../catalogue/names.ts'
+import { fencedNames, nearestNames } from '../catalogue/names.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -129,17 +129,17 @@ export function similaritySearch({ entries, access, embedder, limits }: Similari
     const table = rows && tableOf(rows)
     if (table !== undefined && table.vectors.length > 0) {
       if (table.texts.length > 0) return table
-      return { problem: `${table.schema}.${table.name} has no text columns to show passages of.` }
+      return { problem: 'table_name: this table has no text columns to show passages of.' }
     }
     const [names] = await access.read(database, [vectorTablesStatement], context, name)
     const known = (names?.rows ?? []).flatMap(([one]) => one ?? [])
     const near = nearestNames([wanted.schema, wanted.name].filter(Boolean).join('.'), known)
     const listed = near.length > 0 ? near : known.slice(0, 5)
-    const hint = listed.length === 0 ? ' No table has any.' : ` Tables with vectors: ${listed.join(', ')}.`
+    const hint = listed.length === 0 ? ' No table has any.' : ` Tables with vectors:\n${fencedNames(listed)}`
     if (table === undefined)
       return { problem: `table_name: there is no table ${shortened(wanted.name, 100)} for this role.${hint}` }
-    const other = table.otherVectors.length === 0 ? '' : ` (${table.otherVectors.join(', ')} cannot be searched)`
-    return { problem: `${table.schema}.${table.name} has no vector columns${other}.${hint}` }
+    const other = table.otherVectors.length === 0 ? '' : `, but ${table.otherVectors.length} that cannot be searched`
+    return { problem: `table_name: this table has no columns of type vector or halfvec${other}.${hint}` }
   }
 
   async function found(search: Search, database: DatabaseSettings, context: CallContext): Promise<readonly FoundRow[]> {
@@ -198,8 +198,8 @@ const otherDimensions = (
   dimensions: number,
   { provider, model }: Embedder,
 ): string => {
-  const has = vectors.map(column => `${column.name} has ${column.dimensions} dimensions`).join(', ')
-  return `${schema}.${table}: ${has}, but ${provider}'s ${model} gives ${dimensions}. Configure the model that filled the column.`
+  const has = vectors.map(column => `${schema}.${table}.${column.name} has ${column.dimensions} dimensions`)
+  return `${provider}'s ${model} gives ${dimensions} dimensions, and no column has so many. Configure the model that filled the column.\n${fencedNames(has)}`
 }
 
 /** Of the texts of the column that a vector column is named after. */
