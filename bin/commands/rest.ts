@@ -4,7 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
 import { isWorker, leaveWorkers, workerStopSignal } from '../../services/process/workers.ts'
-import { loadConfiguration } from '../../services/rest/configuration/index.ts'
+import {
+  describeConfiguration,
+  exampleConfiguration,
+  loadConfiguration,
+} from '../../services/rest/configuration/index.ts'
 import { unreadVariables } from '../../services/rest/configuration/unread.ts'
 import { type ReloadScope, startRest } from '../../services/rest/index.ts'
 import { serveRestAsWorker, startRestWorkers } from '../../services/rest/workers.ts'
@@ -12,9 +16,12 @@ import { type Command, UsageError } from '../command.ts'
 
 const help = `Serves the schemas of a Postgres database over HTTP, as PostgREST does.
 
-Usage: espalier rest [CONFIG]
+Usage: espalier rest [--dump-config] [CONFIG]
+       espalier rest --example
 
   CONFIG  a file of "key = value" lines (docs/rest.md lists the keys)
+  --dump-config  prints the configuration of file and environment, without secrets, and ends
+  --example      prints a file with every key and its default, and ends
 
 Environment: ESPALIER_REST_<KEY> wins over the file, as ESPALIER_REST_DB_URI over db-uri.
 SIGHUP reads configuration and schema cache again, SIGUSR1 the schema cache, SIGUSR2 the configuration.`
@@ -52,8 +59,13 @@ const shown = (address: AddressInfo | string): string => {
 
 /** @returns the exit code, once it has been stopped */
 async function serve(args: string[]): Promise<number> {
-  const [path, ...rest] = args
-  const flag = args.find(argument => argument.startsWith('-'))
+  const dumps = args.includes('--dump-config')
+  if (args.length === 1 && args[0] === '--example') {
+    process.stdout.write(exampleConfiguration())
+    return 0
+  }
+  const [path, ...rest] = args.filter(argument => argument !== '--dump-config')
+  const flag = [path, ...rest].find(argument => argument?.startsWith('-'))
   if (flag !== undefined) throw new UsageError(`${flag} is not a flag of this command; --help tells more`)
   if (rest.length > 0) throw new UsageError('one configuration file at most; --help tells more')
   const sources = () => ({
@@ -62,7 +74,12 @@ async function serve(args: string[]): Promise<number> {
     readFile: (name: string) => readFileSync(name),
   })
   const first = sources()
-  const { logLevel, serverWorkers } = loadConfiguration(first)
+  const configuration = loadConfiguration(first)
+  if (dumps) {
+    process.stdout.write(describeConfiguration(configuration))
+    return 0
+  }
+  const { logLevel, serverWorkers } = configuration
   if (!isWorker) tellOfUnread(unreadVariables(first.file ?? '', first.environment))
   const logger = pino({ level: levels[logLevel] }, pino.destination({ dest: 2, sync: false }))
   const stopped = isWorker ? workerStopSignal() : stopSignal()
@@ -72,7 +89,10 @@ async function serve(args: string[]): Promise<number> {
   })
   /** 1 where the service is of no use any more, by its own judgement. */
   const ended = async () => ((await Promise.race([stopped, lost])) === 'lost' ? 1 : 0)
-  const options = { sources, logger, onLost }
+  const onLogLevel = (level: keyof typeof levels) => {
+    logger.level = levels[level]
+  }
+  const options = { sources, logger, onLost, onLogLevel }
   if (isWorker) return await serveRestAsWorker(options, ended())
   // What starts reads everything as it is.
   let reload: (scope: ReloadScope) => void = () => {}

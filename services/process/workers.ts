@@ -231,10 +231,10 @@ export async function startWorkers<Scope extends string>({
     await stop()
     throw error
   })
+  const adminAt = admin?.address()
   return {
     address,
-    // Of a server on a port it is one.
-    adminAddress: (admin?.address() as AddressInfo | null | undefined) ?? undefined,
+    adminAddress: typeof adminAt === 'object' && adminAt !== null ? adminAt : undefined,
     reload(scope) {
       const message: ToWorker<Scope> = { kind: 'reload', scope }
       for (const worker of workers.keys()) worker.send(message)

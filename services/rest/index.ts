@@ -33,6 +33,8 @@ export type RestOptions = {
   readonly poolSize?: number
   /** Called where `db-pool-automatic-recovery` is off and the database cannot be reached: the service is of no use any more. */
   readonly onLost?: () => void
+  /** Called with `log-level` whenever the configuration is read. */
+  readonly onLogLevel?: (level: RestConfiguration['logLevel']) => void
   /** Whether this process runs the admin server; one of several does not. */
   readonly admin?: boolean
 }
@@ -40,6 +42,7 @@ export type RestOptions = {
 export type RestService = {
   /** Where it listens: an address and port, or the path of a socket. */
   readonly address: AddressInfo | string
+  /** Undefined where the admin server listens on a socket, too. */
   readonly adminAddress: AddressInfo | undefined
   readonly isReady: () => boolean
   readonly registry: Registry
@@ -60,15 +63,23 @@ const listenAddress = (configuration: RestConfiguration): ListenAddress => {
   return path === undefined ? { host, port } : { path, mode }
 }
 
+/** Undefined where there is no admin server. */
+export function adminListenAddress(configuration: RestConfiguration): ListenAddress | undefined {
+  const { adminServerUnixSocket: path, adminServerUnixSocketMode: mode, adminServerPort: port } = configuration
+  if (path !== undefined) return { path, mode }
+  return port === undefined ? undefined : { host: configuration.adminServerHost ?? configuration.serverHost, port }
+}
+
 /**
  * Starts the service. It listens at once, and answers 503 until the database has been read.
  * @throws ConfigurationError, ConfigurationSyntaxError; what listening fails with
  */
 export async function startRest(options: RestOptions): Promise<RestService> {
   const { sources, logger, now = Date.now, admin = true } = options
-  const { onLost = () => {} } = options
+  const { onLost = () => {}, onLogLevel = () => {} } = options
   const loader = new Loader({
     onLost,
+    onLogLevel,
     sources,
     logger,
     now,
@@ -180,8 +191,9 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     loader.state !== undefined && loader.failure === undefined && (listener === undefined || listener.isListening)
   const configuration = () => describeConfiguration(loader.state?.configuration ?? base)
   const metricsText = () => metrics.registry.metrics()
+  const adminAddress = admin ? adminListenAddress(base) : undefined
   const adminServer =
-    admin && base.adminServerPort !== undefined
+    adminAddress !== undefined
       ? makeAdminServer({
           isLive: () => server.listening,
           isReady,
@@ -198,9 +210,9 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     ])
     pool.close()
   }
-  if (adminServer !== undefined) {
+  if (adminServer !== undefined && adminAddress !== undefined) {
     try {
-      await listen(adminServer, { host: base.adminServerHost ?? base.serverHost, port: base.adminServerPort ?? 0 })
+      await listen(adminServer, adminAddress)
     } catch (error) {
       // What listens already would keep the process alive, and nobody could stop it.
       await stop()
@@ -212,8 +224,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
 
   return {
     address,
-    // Of a server on a port it is one.
-    adminAddress: (adminServer?.address() as AddressInfo | null | undefined) ?? undefined,
+    adminAddress: addressOnPort(adminServer?.address()),
     isReady,
     registry: metrics.registry,
     configuration,
@@ -221,6 +232,9 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     stop,
   }
 }
+
+const addressOnPort = (address: AddressInfo | string | null | undefined): AddressInfo | undefined =>
+  typeof address === 'object' && address !== null ? address : undefined
 
 /** Of an error that nobody foresaw, what it was; the client is not told. */
 function causeOf(error: RestError | undefined): string | undefined {

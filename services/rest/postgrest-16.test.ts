@@ -1,7 +1,13 @@
 /** What PostgREST 16 changed, where a key asks for it; the texts are those of its source. */
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ask as askPort, until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
-import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
+import { startRest } from './index.ts'
+import { configurationFile, jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
 
 const schema = `
   CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; CREATE ROLE member; GRANT anon, member TO authenticator;
@@ -86,5 +92,38 @@ test.each([
   for (const service of [newer, strict]) {
     const byAlias = await ask(service, path.replace('&authors.', '&a.'))
     expect([byAlias.status, byAlias.headers.warning]).toEqual([before.status, undefined])
+  }
+})
+
+test('the admin server listens on a socket, and a reload applies log-level', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'espalier-rest-admin-'))
+  const socketPath = join(directory, 'admin')
+  const file = (level: string) =>
+    configurationFile({
+      ...keys,
+      'db-uri': postgres.uri('authenticator'),
+      'server-host': '127.0.0.1',
+      'server-port': 0,
+      'admin-server-unix-socket': socketPath,
+      'admin-server-unix-socket-mode': '600',
+      'log-level': level,
+    })
+  let text = file('error')
+  const levels: string[] = []
+  const service = await startRest({
+    sources: () => ({ file: text, environment: {}, readFile: name => `no file ${name}` }),
+    logger: pino({ level: 'silent' }),
+    onLogLevel: level => levels.push(level),
+  })
+  try {
+    await until(service.isReady)
+    expect((await askPort(0, '/ready', { socketPath })).status).toBe(200)
+    expect(statSync(socketPath).mode & 0o777).toBe(0o600)
+    text = file('info')
+    await service.reload()
+    expect(levels).toEqual(['error', 'info'])
+  } finally {
+    await service.stop()
+    rmSync(directory, { recursive: true })
   }
 })

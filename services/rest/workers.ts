@@ -1,7 +1,7 @@
 /** The service in several processes, where `server-workers` asks for them. */
 import { serveAsWorker, startWorkers, type Workers } from '../process/workers.ts'
 import { describeConfiguration, loadConfiguration } from './configuration/index.ts'
-import { type ReloadScope, type RestOptions, startRest } from './index.ts'
+import { adminListenAddress, type ReloadScope, type RestOptions, startRest } from './index.ts'
 
 /** Serves as one of several workers until `stopped` says with which exit code to end. */
 export const serveRestAsWorker = (options: RestOptions, stopped: Promise<number>): Promise<number> =>
@@ -17,12 +17,12 @@ export async function startRestWorkers({
   onLost,
 }: Pick<RestOptions, 'sources' | 'logger' | 'onLost'>): Promise<Workers<ReloadScope>> {
   const configuration = loadConfiguration(sources())
-  const { adminServerPort: port, adminServerHost, serverHost, dbPoolAutomaticRecovery } = configuration
+  const { dbPoolAutomaticRecovery } = configuration
   return startWorkers({
     workers: configuration.serverWorkers,
     poolSize: configuration.dbPool,
     configuration: configuration.adminServerConfigEnabled ? describeConfiguration(configuration) : undefined,
-    admin: port === undefined ? undefined : { host: adminServerHost ?? serverHost, port },
+    admin: adminListenAddress(configuration),
     socketPath: configuration.serverUnixSocket,
     logger,
     isLost: code => code === 1 && !dbPoolAutomaticRecovery,

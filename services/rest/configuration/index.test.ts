@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ConfigurationError, loadConfiguration, type Sources } from './index.ts'
+import { ConfigurationError, exampleConfiguration, loadConfiguration, type Sources } from './index.ts'
 import { fieldOf, fields, keys } from './keys.ts'
 
 const noFile = () => {
@@ -323,4 +323,10 @@ test('every default is right, every name unlike the others', () => {
     expect(keys[field].schema.safeParse(keys[field].default).success).toBe(true)
     expect(fieldOf.get(keys[field].name)).toBe(field)
   }
+})
+
+test('the example holds every key at its default', () => {
+  const bindings = exampleConfiguration().replace(/^# (?=[a-z0-9-]+ = )/gm, '')
+  expect(bindings.match(/^[a-z0-9-]+ = /gm)).toHaveLength(fields().length)
+  expect(load(bindings)).toEqual(load(''))
 })

@@ -9,9 +9,10 @@ import { describeSettings } from '../../configuration/describe.ts'
 import { ConfigurationError } from '../../configuration/errors.ts'
 import { type Reading, readSettings, type Sources } from '../../configuration/reader.ts'
 import { decodeSecret } from '../../configuration/secrets.ts'
+import { writeBinding } from '../../configuration/syntax.ts'
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
 import { form, openPrefix } from './form.ts'
-import type { keys } from './keys.ts'
+import { fields, keys } from './keys.ts'
 import type { RestConfiguration } from './types.ts'
 
 export type { RestConfiguration, Sources }
@@ -70,3 +71,9 @@ export function describeConfiguration(configuration: RestConfiguration): string 
   const values = { ...settings, jwtSecretIsBase64: false }
   return describeSettings(form.catalogue, values, { prefix: openPrefix, names: Object.keys(appSettings) })
 }
+
+/** A file with every key at its default, as a comment, below what the key means. */
+export const exampleConfiguration = (): string =>
+  fields()
+    .map(field => `# ${keys[field].meaning}\n# ${writeBinding(keys[field].name, keys[field].default ?? '')}\n`)
+    .join('\n')

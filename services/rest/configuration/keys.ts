@@ -29,6 +29,17 @@ export const keys = {
     values.whole(0, 65_535),
     'Port of the admin server, which is off where not set; 0 takes a free one.',
   ),
+  adminServerUnixSocket: optional(
+    'admin-server-unix-socket',
+    values.socketPath(),
+    'Socket for the admin server to listen on in place of admin-server-port.',
+  ),
+  adminServerUnixSocketMode: key(
+    'admin-server-unix-socket-mode',
+    values.mode(),
+    '660',
+    'Mode of that socket, in octal.',
+  ),
   batchMaxRequests: key(
     'batch-max-requests',
     values.whole(1, 1_000),

@@ -17,6 +17,8 @@ type LoaderOptions = {
   readonly now: () => number
   /** Called where the database cannot be read and is not to be tried again. */
   readonly onLost: () => void
+  /** Called with `log-level` whenever the configuration is read. */
+  readonly onLogLevel: (level: RestConfiguration['logLevel']) => void
   /** Called with how a load of the schema cache went. */
   readonly onLoad: (succeeded: boolean, seconds: number) => void
   /** Called with what becomes of a token in the cache of tokens. */
@@ -145,6 +147,7 @@ export class Loader {
     const { sources, logger, now, onTokenCache } = this.#options
     try {
       this.#base = loadConfiguration(sources())
+      this.#options.onLogLevel(this.#base.logLevel)
     } catch (error) {
       logger.error({ reason: reason(error) }, 'the configuration cannot be read again and stays as it was')
     }
