@@ -55,7 +55,7 @@ function ownPart(object: AnyObject) {
   const part = template ? { ...(spec as object), template: { ...template, metadata } } : spec
   return JSON.parse(JSON.stringify({ spec: part, data, binaryData }))
 }
-/** What is made anew rather than as it was: a certificate. On pods and claims only marks can change that matter. */
+/** What is made anew rather than as it was: a certificate. On pods and claims only marks can change that matter, and on volumes their claimRef. */
 const marksAlone = new Set(['tls', 'Pod', 'PersistentVolumeClaim', 'PersistentVolume'])
 /**
  * Annotations of a pod say what it was made from: one that is changed is at most a reason to make it anew. What a claim was
@@ -63,11 +63,18 @@ const marksAlone = new Set(['tls', 'Pod', 'PersistentVolumeClaim', 'PersistentVo
  */
 const unkept = new Set(['Pod', 'tls'])
 
+/** Which claim a volume is for; other fields of a claimRef decide nothing. */
+function claimRefOf(volume: AnyObject): unknown {
+  const { claimRef } = (volume as Kinds['PersistentVolume']).spec ?? {}
+  return claimRef && [claimRef.namespace, claimRef.name, claimRef.uid]
+}
+
 function isAsBefore(what: string, before: AnyObject, now: AnyObject | undefined): boolean {
   if (now === undefined) return false
   const { labels, annotations } = before.metadata
   const { 'espalier.dev/asked-storage': _, ...kept } = annotations ?? {}
   if (!isUpToDate(now.metadata, { labels, ...(unkept.has(what) ? {} : { annotations: kept }) })) return false
+  if (what === 'PersistentVolume') return canonicalJson(claimRefOf(now)) === canonicalJson(claimRefOf(before))
   return marksAlone.has(what) || canonicalJson(ownPart(now)) === canonicalJson(ownPart(before))
 }
 
@@ -141,7 +148,10 @@ async function sweep(name: string, what: string, offset: number): Promise<void> 
   const unhealed: string[] = []
   const every = mutationsOf(present)
   // A key more in a selector is what other tools do add.
-  const chosen = new Set([...spread(every, 14, offset), ...every.filter(({ field }) => field.endsWith('.team'))])
+  const chosen = new Set([
+    ...spread(every, 14, offset),
+    ...every.filter(({ field }) => /\.team$|^spec\.claimRef$/.test(field)),
+  ])
   for (const mutation of chosen) {
     if ((await mutate(child, mutation)) === false) continue
     const isOver = ({ isHealed, isTold }: Awaited<ReturnType<typeof look>>) => isHealed || isTold

@@ -127,6 +127,46 @@ describe('comes back', () => {
     await it.when('lostsecret', found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True')
   })
 
+  test('credentials that somebody made immutable, once they are created again', async () => {
+    await it.create('sealed')
+    const secret = await it.child('Secret', 'sealed', 'credentials')
+    if (secret === undefined) throw new Error('there are no credentials')
+    await it.cluster().replace('Secret', { ...secret, immutable: true })
+    const seen = await it.when('sealed', hasCondition('CredentialsReady', 'SecretImmutable'))
+    expect(condition(seen, 'CredentialsReady')?.message).toContain(`Secret ${secret.metadata.name}: immutable: `)
+    expect([condition(seen, 'Ready')?.status, seen.status?.phase]).toEqual(['True', 'available'])
+    const { namespace, name, labels, annotations } = secret.metadata
+    await it.cluster().delete('Secret', { namespace, name })
+    const { apiVersion, kind, type, data } = secret
+    const metadata = { name, ...(namespace && { namespace }), ...{ labels, annotations } }
+    await it.cluster().create('Secret', { apiVersion, kind, type, data, metadata } as never)
+    await it.when('sealed', hasCondition('CredentialsReady', 'InOrder'))
+    await editSpec(it.cluster(), 'sealed', spec => spec, { [rotationAnnotations.app]: 'new' })
+    await eventually(
+      () => it.child('Secret', 'sealed', 'credentials'),
+      found => found !== undefined && found.data?.app !== data?.app,
+    )
+  })
+
+  test('a claimRef that somebody changed', async () => {
+    const database = await it.create('astray')
+    const { volumeName: name = '', uid } = database.status?.volume ?? {}
+    const volume = await it.cluster().get('PersistentVolume', { name })
+    if (volume?.spec === undefined) throw new Error('there is no volume')
+    const claimRef = { ...volume.spec.claimRef, name: 'another', uid: 'another-uid' }
+    await it.cluster().replace('PersistentVolume', { ...volume, spec: { ...volume.spec, claimRef } })
+    const healed = await eventually(
+      () => it.cluster().get('PersistentVolume', { name }),
+      found => found?.spec?.claimRef?.uid === uid,
+    )
+    expect(healed?.spec?.claimRef?.name).toBe(volume.spec.claimRef?.name)
+    await eventually(
+      () => it.cluster().get('PersistentVolume', { name }),
+      found => found?.spec?.persistentVolumeReclaimPolicy === volume.spec?.persistentVolumeReclaimPolicy,
+    )
+    await it.when('astray', found => condition(found, 'Ready')?.status === 'True')
+  })
+
   test('an id label that somebody removed', async () => {
     const database = await it.create('unlabelled')
     const id = await it.idOf('unlabelled')

@@ -83,7 +83,10 @@ export function createFakeBinding(
     const { claimRef, persistentVolumeReclaimPolicy: policy } = volume?.spec ?? {}
     if (volume === undefined || claimRef?.name === undefined) return
     const claim = await cluster.get('PersistentVolumeClaim', { namespace: claimRef.namespace, name: claimRef.name })
-    if (claimRef.uid !== undefined && claim?.metadata.uid === claimRef.uid) return
+    if (claimRef.uid !== undefined && claim?.metadata.uid === claimRef.uid) {
+      if (volume.status?.phase === 'Released') await bind(claim)
+      return
+    }
     const phase = claimRef.uid === undefined ? 'Available' : 'Released'
     if (phase === 'Available' && claim) await bind(claim)
     const isReclaimed = phase === 'Released' && policy === 'Delete' && !isInUse(handleOf(volume))

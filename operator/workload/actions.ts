@@ -50,7 +50,7 @@ export type Action =
       uid: string
       resourceVersion?: string | undefined
     }
-  /** Puts labels and images of a pod back, as it runs. */
+  /** Puts labels, images and annotations of a pod back, as it runs. */
   | {
       do: 'repair-pod'
       name: string
@@ -59,6 +59,7 @@ export type Action =
       labels: Record<string, string>
       /** By container. */
       images: Record<string, string>
+      annotations: Record<string, string>
     }
   | { do: 'ensure-roles' }
   /** Rids a closed copy of what is its source's: slots and subscriptions. */

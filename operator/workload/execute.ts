@@ -214,7 +214,7 @@ async function mark({ cluster }: Executor, { observed }: Pass, kind: KindName, o
 
 async function repairPod(
   { cluster }: Executor,
-  { name, namespace, uid, labels, images }: Extract<Action, { do: 'repair-pod' }>,
+  { name, namespace, uid, labels, images, annotations }: Extract<Action, { do: 'repair-pod' }>,
 ): Promise<void> {
   const pod = await cluster.get('Pod', { namespace, name })
   if (pod?.spec === undefined || pod.metadata.uid !== uid) return
@@ -223,7 +223,11 @@ async function repairPod(
   const { containers, initContainers } = pod.spec
   await cluster.replace('Pod', {
     ...pod,
-    metadata: { ...pod.metadata, labels: { ...pod.metadata.labels, ...labels } },
+    metadata: {
+      ...pod.metadata,
+      labels: { ...pod.metadata.labels, ...labels },
+      annotations: { ...pod.metadata.annotations, ...annotations },
+    },
     spec: {
       ...pod.spec,
       containers: withImages(containers),

@@ -319,7 +319,8 @@ async function volumesOf(
     if (volume === undefined || (owner !== undefined && isUnderAnotherId(owner, volume))) return undefined
     const facts = volumeFacts(volume, owner)
     // Volumes are of no namespace: one that a claim elsewhere has is not this database's, though a status that was copied names it.
-    return facts.claim?.startsWith(`${metadata.namespace}/`) === false ? undefined : facts
+    const isNamed = recorded !== undefined && claim?.metadata.uid === recorded.uid && boundName === name
+    return !isNamed && facts.claim?.startsWith(`${metadata.namespace}/`) === false ? undefined : facts
   }
   const bound = await read(boundName)
   const known = recorded?.volumeName === boundName ? bound : await read(recorded?.volumeName)
@@ -344,7 +345,10 @@ export function credentialsOf(
     // The roles of a volume that was restored have the passwords of then, by whatever mark: they get those of now.
     const named = incarnation === 1 ? uid : `${uid}/${incarnation}`
     return {
-      facts: { state: 'readable', mark: passwordsMark(named, rotations), mintedAt, rotations, previous },
+      facts: {
+        ...{ state: 'readable', mark: passwordsMark(named, rotations), mintedAt, rotations, previous },
+        ...(secret.immutable === true && { isImmutable: true }),
+      },
       passwords,
     }
   } catch (error) {

@@ -99,6 +99,8 @@ export type CredentialsFacts =
       rotations: Rotations
       /** Whose password before the present one is still kept: it is not seen yet that Postgres has the present one. */
       previous: DatabaseRole[]
+      /** Others set `immutable: true` on the Secret: its passwords cannot be replaced. */
+      isImmutable?: boolean
     }
   | { state: 'unreadable'; message: string }
 

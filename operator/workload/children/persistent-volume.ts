@@ -77,10 +77,14 @@ export function slimVolume(volume: PersistentVolume): PersistentVolume {
   }
 }
 
-/** `give-back`: with its reclaim policy as it was, and as the volume of the claim of this uid that was. */
+/** What a claimRef of a volume must say. */
+type Reservation = { namespace: string; name: string; uid: string }
+
+/** `reserve`: for its own claim again, and retained until the claim is bound. `give-back`: with its reclaim policy as it was, and as the volume of the claim of this uid that was. */
 export type VolumeChange =
   | { to: 'mark' | 'retain'; owner: Owner }
   | { to: 'unclaim' }
+  | { to: 'reserve'; owner: Owner; claim: Reservation }
   | { to: 'give-back'; claimUid: string | undefined }
 
 const marked = (owner: Owner, volume: PersistentVolume): PersistentVolume => {
@@ -113,6 +117,14 @@ export function changedVolume(volume: PersistentVolume, change: VolumeChange): P
     case 'unclaim': {
       const { uid, resourceVersion: _, ...claimRef } = spec?.claimRef ?? {}
       return uid === undefined ? volume : { ...volume, spec: { ...spec, claimRef } }
+    }
+    case 'reserve': {
+      const { claimRef } = spec ?? {}
+      const { namespace, name, uid } = change.claim
+      if (claimRef?.uid === uid && claimRef.name === name && claimRef.namespace === namespace) return volume
+      const reserved = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace, name, uid }
+      const retained = changedVolume(volume, { to: 'retain', owner: change.owner })
+      return { ...retained, spec: { ...retained.spec, claimRef: reserved } }
     }
     case 'give-back': {
       const { [reclaimPolicyAnnotation]: before, ...annotations } = metadata.annotations ?? {}

@@ -13,7 +13,7 @@ import type { PodFacts } from '../pod.ts'
 import { notLedTo } from '../target.ts'
 import { type Autogrowth, autogrowth } from './autogrow.ts'
 import { unknownReference } from './catalogue.ts'
-import { credentialsFinding } from './credentials.ts'
+import { credentialsFinding, keepsClientsIn } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
 import { contestFinding } from './drift.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
@@ -157,7 +157,8 @@ function pendingInstance(observed: Observed, desired: Desired, findings: FoundPa
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')
   const { CredentialsReady: credentials } = findings
-  if (credentials.status !== 'True' && !areCredentialsLost(observed)) return at('PreparingRoles', credentials.message)
+  if (credentials.status !== 'True' && !keepsClientsIn(observed, credentials))
+    return at('PreparingRoles', credentials.message)
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
   const rotating = rotationStep(observed)
   if (rotating !== undefined) return at('RotatingPasswords', rotating)
@@ -211,7 +212,8 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (answer?.closed !== undefined) return no('CopyClosed', closedMessage)
   // Clients that have a password are served.
-  if (credentials.status !== 'True' && !areCredentialsLost(observed)) return no(credentials.reason, credentials.message)
+  if (credentials.status !== 'True' && !keepsClientsIn(observed, credentials))
+    return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
   const astray = astrayMessage(observed)
   if (astray !== undefined) return no('NotReachable', astray)

@@ -54,6 +54,21 @@ describe('credentials', () => {
     expect(of(true)).toMatchObject({ status: 'False', reason: 'RotationUnsettled' })
     expect(of(true)?.message).toMatch(/^app, admin: the password was not replaced in time/)
   })
+  test('in a Secret that others made immutable keep clients in, and say why no password is replaced', () => {
+    const asked = { app: 'r' }
+    const immutable = { ...credentials, isImmutable: true as const }
+    const given: Given = { rest: { credentials: immutable, rotations: { asked, isGivenUp: false } } }
+    expect(found(given)).toMatchObject({
+      status: 'False',
+      reason: 'SecretImmutable',
+      message: expect.stringMatching(/^Secret \S+: immutable: /),
+    })
+    expect(assessmentOf(given).findings.Ready?.status).toBe('True')
+    expect(actionsOf(given)).not.toContainEqual(expect.objectContaining({ do: 'rotate-passwords' }))
+    const mutable: Given = { rest: { credentials, rotations: { asked, isGivenUp: false } } }
+    expect(actionsOf(mutable)).toContainEqual(expect.objectContaining({ do: 'rotate-passwords' }))
+    expect(found({ ...given, answer: { rolesInOrder: false } })).toEqual(pending)
+  })
   test('that a user changed are named, of each role', () => {
     const changed = found({ answer: { changedByUser: ['app', 'admin'] } })
     expect(changed).toMatchObject({ status: 'True', reason: 'PasswordChangedByUser' })

@@ -7,7 +7,32 @@ import type { Answered } from './health.ts'
 import { areCredentialsLost, lostCredentialsMessage } from './lost-credentials.ts'
 import { undone } from './rotation.ts'
 
+const secretImmutable = 'SecretImmutable'
+
+/** What concerns passwords alone, and keeps no client out that knows one. */
+export const keepsClientsIn = (observed: Observed, { reason }: Finding): boolean =>
+  areCredentialsLost(observed) || reason === secretImmutable
+
+/** There is no copy of the passwords, so the operator does not delete this Secret to create it again, as it does with other children. */
+function immutableFinding({ children }: Observed): Finding {
+  const name = children.credentials?.metadata.name
+  return no(
+    secretImmutable,
+    `Secret ${name}: immutable: another manager set it to true, so no password can be replaced. While no rotation is requested, ` +
+      `annotate the Secret with ${annotations.force}=true, save it as YAML, remove the annotation and the field immutable from the file, ` +
+      'and run kubectl replace --force -f FILE',
+  )
+}
+
 export function credentialsFinding(observed: Observed, answered: Answered): Finding {
+  const { credentials } = observed
+  const found = finding(observed, answered)
+  const isMute = credentials.state === 'readable' && credentials.isImmutable === true
+  const isWriting = credentials.state === 'readable' && undone(observed).length > 0
+  return isMute && (found.status === 'True' || isWriting) ? immutableFinding(observed) : found
+}
+
+function finding(observed: Observed, answered: Answered): Finding {
   const { credentials, postgres, instance } = observed
   if (areCredentialsLost(observed)) return no('CredentialsLost', lostCredentialsMessage(observed))
   if (credentials.state === 'absent') return no('Minting', 'the credentials are being minted')

@@ -22,13 +22,16 @@ import { isStopped } from './stop.ts'
 import { isToBeReplaced, replacement } from './unmade.ts'
 
 export function nextActions(observed: Observed, owner: Owner, assessment: Assessment): Action[] {
+  const repairs = podRepair(observed, assessment)
+  // A restart is decided by the annotations once they are put back.
+  const isMisread = repairs.some(action => action.do === 'repair-pod' && Object.keys(action.annotations).length > 0)
   return [
     ...secrets(observed, owner, assessment),
     ...volume(observed, owner, assessment),
     ...rescue(observed, owner),
     ...instance(observed, assessment),
-    ...podRepair(observed, assessment),
-    ...restart(observed, assessment),
+    ...repairs,
+    ...(isMisread ? [] : restart(observed, assessment)),
     ...(assessment.fatal ? [] : rotation(observed, assessment.answered)),
     ...inPostgres(observed, assessment),
     ...endpoint(observed, assessment),

@@ -1,17 +1,20 @@
 /**
- * What others changed on the pod itself, put back in place: the labels by which Service and StatefulSet find it, and images,
- * whose container its node then restarts. Nothing else of a pod that runs can be changed to its harm.
+ * What others changed on the pod itself, put back in place: the labels by which Service and StatefulSet find it, images,
+ * whose container its node then restarts, and annotations by which the operator decides whether the pod is out of date.
  */
+import type { Pod, StatefulSet } from '../../../cluster/index.ts'
 import type { Action } from '../actions.ts'
 import { templateAnnotation } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 
+const annotationPrefix = 'espalier.dev/'
+
 export function podRepair(
   { children, pod: facts }: Observed,
   { desired: { statefulSet } }: Pick<Assessment, 'desired'>,
 ): Action[] {
-  const { pod } = children
+  const { pod, statefulSet: live } = children
   const template = statefulSet?.spec?.template
   if (pod === undefined || facts === undefined || facts.terminating || template === undefined) return []
   const wanted = template.metadata?.labels ?? {}
@@ -21,7 +24,24 @@ export function podRepair(
   const isOfTemplate = facts.template === template.metadata?.annotations?.[templateAnnotation]
   const image = isOfTemplate ? template.spec?.containers[0]?.image : facts.image
   const images = image === undefined ? {} : Object.fromEntries(facts.editedImages.map(name => [name, image]))
-  if (Object.keys(labels).length + Object.keys(images).length === 0) return []
+  const annotations = isOfRevision(live, facts.revision) ? lostAnnotations(live, pod) : {}
+  if ([labels, images, annotations].every(changes => Object.keys(changes).length === 0)) return []
   const { namespace = '', name } = pod.metadata
-  return [{ do: 'repair-pod', name, namespace, uid: facts.uid, labels, images }]
+  return [{ do: 'repair-pod', name, namespace, uid: facts.uid, labels, images, annotations }]
+}
+
+/** Whether the pod was made from the StatefulSet's template as it is now. Of another template nobody knows the annotations. */
+function isOfRevision(set: StatefulSet | undefined, revision: string | undefined): boolean {
+  const { observedGeneration, updateRevision } = set?.status ?? {}
+  const isSeen = (observedGeneration ?? 0) >= (set?.metadata.generation ?? 0)
+  return isSeen && revision !== undefined && revision === updateRevision
+}
+
+function lostAnnotations(set: StatefulSet | undefined, pod: Pod): Record<string, string> {
+  const wanted = set?.spec?.template.metadata?.annotations ?? {}
+  return Object.fromEntries(
+    Object.entries(wanted).filter(
+      ([name, value]) => name.startsWith(annotationPrefix) && pod.metadata.annotations?.[name] !== value,
+    ),
+  )
 }

@@ -221,7 +221,7 @@ describe('what is done for a volume', () => {
     ['that was retained, before it is bound', { volume: volumeOf({ ...retained, isBound: false }) }, []],
     [
       'that was retained, before it is bound to this claim',
-      { volume: volumeOf({ ...retained, claimUid: 'claim-9' }) },
+      { volume: volumeOf({ ...retained, claimUid: undefined }) },
       [],
     ],
 
@@ -468,5 +468,37 @@ describe('the record of the volume', () => {
     ],
   ])('%s', (_, given, hasAnswered, expected) => {
     expect(nextRecord(observedOf(given), hasAnswered ? answered : undefined)).toEqual(expected)
+  })
+})
+
+describe('a volume whose claimRef another manager changed', () => {
+  const reserved = [
+    {
+      do: 'change-volume',
+      name: 'pv',
+      uid: 'pv-uid',
+      change: { to: 'reserve', owner, claim: { namespace, name, uid: 'claim-1' } },
+    },
+  ]
+  const removed = volumeOf({ claim: undefined, claimUid: undefined, isBound: false })
+  const another = volumeOf({ claim: `${namespace}/other`, claimUid: 'claim-9' })
+  test.each<[string, Given]>([
+    ['that was removed', { volume: removed }],
+    ['that names another claim', { volume: another }],
+    ['that names a claim of another namespace', { volume: volumeOf({ claim: 'other/one', claimUid: undefined }) }],
+    ['that has another uid', { volume: volumeOf({ claimUid: 'claim-9' }) }],
+    ['whose claim the cluster calls lost by now', { claim: claimOf({}, 'Lost'), volume: another }],
+  ])('%s is reserved for its claim again', (_, given) => {
+    expect(rescue(observedOf(given), owner)).toEqual(reserved)
+  })
+  test.each<[string, Given]>([
+    ['that is as it was', {}],
+    ['that lacks the uid alone', { volume: volumeOf({ claimUid: undefined }) }],
+    ['before the claim has its volume', { claim: claimOf({}, 'Pending'), volume: removed }],
+    ['of a claim that is not the one on record', { claim: anew, volume: removed }],
+    ['of a claim that is being deleted', { claim: going, volume: removed }],
+    ['that is being deleted', { volume: volumeOf({ claimUid: undefined, isGoing: true }) }],
+  ])('%s is not', (_, given) => {
+    expect(rescue(observedOf(given), owner)).not.toMatchObject([{ change: { to: 'reserve' } }])
   })
 })

@@ -20,7 +20,25 @@ const change = ({ name, uid }: VolumeFacts, to: VolumeChange): Action => ({
   change: to,
 })
 
+/**
+ * Another manager changed the volume's claimRef while the claim names the volume. Kubernetes then gives the volume to another claim, or reclaims
+ * it, although Postgres runs on it.
+ */
+function reserved({ instance, children: { claim }, volumes }: Observed, owner: Owner): Action[] {
+  const record = instance.status?.volume
+  const volume = volumes.bound ?? volumes.recorded
+  if (record === undefined || volume === undefined || claim?.metadata.uid !== record.uid) return []
+  const { name, namespace = '', uid = '', deletionTimestamp } = claim.metadata
+  const isOurs = claim.spec?.volumeName === volume.name && claim.status?.phase !== 'Pending'
+  if (!isOurs || volume.isGoing || deletionTimestamp !== undefined) return []
+  // Without a uid it is reserved for whatever claim has this name, which is ours.
+  if (volume.claim === `${namespace}/${name}` && (volume.claimUid ?? uid) === uid) return []
+  return [change(volume, { to: 'reserve', owner, claim: { namespace, name, uid } })]
+}
+
 export function rescue(observed: Observed, owner: Owner): Action[] {
+  const reservation = reserved(observed, owner)
+  if (reservation.length > 0) return reservation
   switch (perilOf(observed)) {
     case 'none':
       return atRest(observed, owner)

@@ -36,7 +36,7 @@ export function undone({ credentials, rotations }: Looked): DatabaseRole[] {
 export function rotation(observed: Observed, answered: Answered): Action[] {
   const { credentials, rotations } = observed
   const word = presentWord(observed, answered)
-  if (word === undefined || credentials.state !== 'readable') return []
+  if (word === undefined || credentials.state !== 'readable' || credentials.isImmutable) return []
   if (credentials.previous.length > 0) {
     if (word.rolesInOrder) return [{ do: 'forget-previous-passwords' }]
     const roles = undone(observed)
