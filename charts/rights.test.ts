@@ -3,9 +3,19 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, expectError, startClient, until } from '../api/testing/client.ts'
 import { settle } from '../api/testing/harness.ts'
 import type { Cluster } from '../cluster/index.ts'
-import { labels, systemNamespace, tenantHash, tenantName, tenantNamespace } from '../crds/index.ts'
+import {
+  apiVersion,
+  childNames,
+  labels,
+  rotationAnnotations,
+  systemNamespace,
+  tenantHash,
+  tenantName,
+  tenantNamespace,
+} from '../crds/index.ts'
 import { bindingDrafts, databasesLabel } from '../operator/access/bindings.ts'
 import type { Operator } from '../operator/index.ts'
+import { branchDraft } from '../operator/testing/branches.ts'
 import { isPhase } from '../operator/testing/fixture.ts'
 import {
   backupDraft,
@@ -107,6 +117,50 @@ describe('an operator with no other rights', () => {
     expect([...denied]).toEqual([])
   })
 
+  test('restores a database from a backup, to the end', async () => {
+    const { cluster } = installation
+    const id = (await when('shop', 'available'))?.metadata.labels?.[labels.id] ?? ''
+    const key = (name: string) => ({ namespace: testNamespace, name })
+    await cluster.create('Backup', backupDraft('earlier', { name: 'shop', id }))
+    await eventually(
+      () => cluster.get('Backup', key('earlier')),
+      found => found?.status?.phase === 'completed',
+    )
+    await cluster.create('Restore', {
+      ...{ apiVersion, kind: 'Restore', metadata: key('back') },
+      spec: { databaseName: 'shop', databaseId: id, target: { backupName: 'earlier' } },
+    })
+    await eventually(
+      () => cluster.get('Restore', key('back')),
+      found => found?.status?.phase === 'completed',
+    )
+    await databaseWhen(cluster, 'shop', found => found?.status?.phase === 'available' && found.status.incarnation === 2)
+    expect([...denied]).toEqual([])
+  })
+
+  test('replaces a password, to the end', async () => {
+    const { cluster } = installation
+    const id = (await when('shop', 'available'))?.metadata.labels?.[labels.id] ?? ''
+    const secret = () => cluster.get('Secret', { namespace: testNamespace, name: childNames.credentials(id) })
+    const before = (await secret())?.data ?? {}
+    await editSpec(cluster, 'shop', spec => spec, { [rotationAnnotations.app]: 'new' })
+    await eventually(secret, found => found?.data?.app !== before.app)
+    // The previous one is forgotten once Postgres has the new one.
+    await eventually(secret, found => Object.keys(found?.data ?? {}).length === Object.keys(before).length)
+    expect([...denied]).toEqual([])
+  })
+
+  test('makes a branch, and deletes it', async () => {
+    const { cluster } = installation
+    const id = (await when('shop', 'available'))?.metadata.labels?.[labels.id] ?? ''
+    await cluster.create('Branch', branchDraft('tryout', { name: 'shop', id }))
+    const branch = () => cluster.get('Branch', { namespace: testNamespace, name: 'tryout' })
+    await eventually(branch, found => found?.status?.phase === 'available')
+    await cluster.delete('Branch', { namespace: testNamespace, name: 'tryout' })
+    await eventually(branch, found => found === undefined)
+    expect([...denied]).toEqual([])
+  })
+
   test('backs up, suspends, resumes, resizes and deletes', async () => {
     const { cluster } = installation
     const id = (await when('shop', 'available'))?.metadata.labels?.[labels.id] ?? ''
@@ -205,7 +259,7 @@ describe('an API with no other rights', () => {
     denied.clear()
   })
 
-  test('creates, changes, backs up, branches, reads logs and deletes', async () => {
+  test('creates, changes, backs up, branches and reads logs', async () => {
     await giveAtomicSnapshots(client.cluster)
     const id = (await client.call('GET', '/databases')).body[0].id
     const call = async (...args: Parameters<Client['call']>) => (await client.call(...args)).status
@@ -214,6 +268,36 @@ describe('an API with no other rights', () => {
     expect(await call('POST', `/databases/${id}/branches`, { body: {} })).toBeLessThan(300)
     expect(await call('PATCH', `/databases/${id}`, { body: { display_name: 'Shop' } })).toBeLessThan(300)
     expect(await call('GET', `/databases/${id}/logs`)).toBeLessThan(300)
+    expect([...denied]).toEqual([])
+  })
+
+  test('restores, replaces a password, and deletes a branch', async () => {
+    const { cluster } = client
+    const id = (await client.call('GET', '/databases')).body[0].id
+    const call = async (...args: Parameters<Client['call']>) => (await client.call(...args)).status
+    await settle(cluster, 'acme', 'shop')
+    const namespace = tenantNamespace('acme')
+    const [backup] = (await cluster.list('Backup', { namespace })).items
+    if (backup === undefined) throw new Error('there is no backup')
+    await cluster.replaceStatus('Backup', { ...backup, status: { ...backup.status, phase: 'completed' } })
+    const backupId = backup.metadata.labels?.[labels.id]
+    await until(async () => (await client.call('GET', `/backups/${backupId}`)).body.status === 'completed')
+    expect(await call('POST', `/databases/${id}/restore`, { body: { backup_id: backupId } })).toBeLessThan(300)
+    await settle(cluster, 'acme', 'shop')
+    const rotate = () => call('POST', `/databases/${id}/roles/app/rotate-password`, { body: {} })
+    await until(async () => (await rotate()) < 300)
+    for (const made of (await cluster.list('Branch', { namespace })).items)
+      await cluster.replaceStatus('Branch', { ...made, status: { ...made.status, phase: 'available' } })
+    const [branch] = (await client.call('GET', `/databases/${id}/branches`)).body
+    expect(await call('GET', `/databases/${id}/branches/${branch.id}`)).toBe(200)
+    await until(async () => (await call('DELETE', `/databases/${id}/branches/${branch.id}`)) < 300)
+    expect(await call('GET', `/databases/${id}/previous`)).toBe(200)
+    expect([...denied]).toEqual([])
+  })
+
+  test('lists Tasks and backups, and deletes the database', async () => {
+    const id = (await client.call('GET', '/databases')).body[0].id
+    const call = async (...args: Parameters<Client['call']>) => (await client.call(...args)).status
     expect(await call('GET', '/tasks')).toBe(200)
     expect(await call('GET', '/backups')).toBe(200)
     expect(await call('DELETE', `/databases/${id}?force=true`)).toBeLessThan(300)
