@@ -1,0 +1,125 @@
+/**
+ * A database that gateways cannot connect to while the operator can, as where a network policy is in the way: with a real gateway,
+ * a real client of it, and the operator.
+ */
+import { connect, createServer, type Server } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Gateway, startGateway } from '../../gateway/index.ts'
+import { testCertificate } from '../../gateway/testing/certificate.ts'
+import { freePort, ownLoopback } from '../../gateway/testing/sockets.ts'
+import type { Operator } from '../index.ts'
+import { startFakeWorkload } from '../testing/fake-workload.ts'
+import { condition } from '../testing/fixture.ts'
+import {
+  databaseDraft,
+  databaseWhen,
+  type Installation,
+  openInstallation,
+  silent,
+  startTestOperator,
+} from '../testing/installation.ts'
+
+const host = ownLoopback()
+/** So long after its own login the operator believes a gateway that fails; less than what it takes for a clock that was set. */
+const waitMs = 28_000
+/** Longer than a gateway lists a failure. */
+const listedMs = 16_000
+
+const late = { operator: 0, gateway: 0 }
+let installation: Installation
+let workload: Awaited<ReturnType<typeof startFakeWorkload>>
+let gateway: Gateway
+let operator: Operator
+let postgres: Server
+let isReachable = true
+
+const listening = async (): Promise<Server> => {
+  const server = createServer(socket => socket.on('error', () => {}).resume())
+  await new Promise<void>(resolve => server.listen(0, host, resolve))
+  return server
+}
+const portOf = (server: Server): number => {
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('it does not listen')
+  return address.port
+}
+
+beforeAll(async () => {
+  const closed = await freePort(host)
+  postgres = await listening()
+  installation = await openInstallation({ fakes: false, ports: { first: 29_400, last: 29_449 } })
+  const { store } = installation
+  workload = await startFakeWorkload({ cluster: store.connect('fake-workload'), logger: silent })
+  gateway = await startGateway({
+    cluster: store.connect('espalier-gateway'),
+    identity: 'gateway-1',
+    listenHost: host,
+    certificate: testCertificate('gateway.test'),
+    resolve: () => ({ host, port: isReachable ? portOf(postgres) : closed }),
+    heartbeatMs: 500,
+    now: () => Date.now() + late.gateway,
+    logger: silent,
+  })
+  operator = await startTestOperator({ store, workload }, { now: () => Date.now() + late.operator })
+})
+afterAll(async () => {
+  await operator?.stop()
+  await gateway?.stop({ drainMs: 0 })
+  await workload?.stop()
+  postgres?.close()
+  await installation?.close()
+})
+
+/** How a client of Postgres begins, without TLS. */
+const startup = (() => {
+  const parameters = Buffer.from('user\0app\0database\0app\0\0')
+  const head = Buffer.alloc(8)
+  head.writeInt32BE(head.length + parameters.length, 0)
+  head.writeInt32BE(0x30000, 4)
+  return Buffer.concat([head, parameters])
+})()
+
+/** Connects again and again, as an application does. @returns what ends it */
+function clientOf(port: number): () => void {
+  const timer = setInterval(() => {
+    const socket = connect(port, host, () => socket.write(startup))
+    socket.on('error', () => {}).resume()
+    setTimeout(() => socket.destroy(), 1_000)
+  }, 200)
+  return () => clearInterval(timer)
+}
+
+test('is not ready while a gateway reports it, though the operator logs in, and is again once the gateway connects', async () => {
+  const { cluster } = installation
+  await cluster.create(
+    'ManagedDatabase',
+    databaseDraft('severed', { ipAllowlist: { rules: [{ cidr: '127.0.0.0/8' }] } }),
+  )
+  const when = (status: string, reason: string) =>
+    databaseWhen(cluster, 'severed', found => {
+      const ready = condition(found, 'Ready')
+      return ready?.status === status && ready.reason === reason
+    })
+  const served = await when('True', 'Serving')
+  const endClient = clientOf(served?.status?.endpoint?.port ?? 0)
+  try {
+    isReachable = false
+    const listed = async () => {
+      const { items } = await cluster.list('Lease')
+      return items.map(({ metadata }) => metadata.annotations?.['espalier.dev/unreachable-ports']).join()
+    }
+    await expect.poll(listed, { timeout: 10_000 }).toContain(String(served?.status?.endpoint?.port))
+    // One report is no proof.
+    const [soon] = [await databaseWhen(cluster, 'severed', found => found !== undefined)]
+    expect(condition(soon, 'Ready')).toMatchObject({ status: 'True', reason: 'Serving' })
+    Object.assign(late, { operator: waitMs, gateway: waitMs })
+    const cut = await when('False', 'CutOff')
+    expect(cut?.status?.phase).toBe('degraded')
+    expect(condition(cut, 'Ready')?.message).toContain('a gateway cannot connect to Postgres')
+    isReachable = true
+    late.gateway += listedMs
+    await when('True', 'Serving')
+  } finally {
+    endClient()
+  }
+}, 60_000)
