@@ -134,3 +134,9 @@ export async function reserveInPool({ directory }: PoolImage, bytes: number): Pr
   const blocks = ownReserveBlocks + Math.ceil(bytes / blockBytes)
   await run('xfs_io', '-x', '-c', `resblks ${blocks}`, directory)
 }
+
+/** What an earlier `reserveInPool` keeps: a pool that a crash left mounted has its reserve still. */
+export async function reservedInPool({ directory }: PoolImage): Promise<number> {
+  const [, blocks] = /^reserved blocks = ([0-9]+)/m.exec(await run('xfs_io', '-x', '-c', 'resblks', directory)) ?? []
+  return Math.max(0, Number(blocks ?? 0) - ownReserveBlocks) * blockBytes
+}

@@ -12,6 +12,7 @@ import {
   mountPool,
   type PoolImage,
   poolImage,
+  reservedInPool,
   reserveInPool,
   stateOf,
   unmountPool,
@@ -92,11 +93,12 @@ async function findPool({ root, make, logger }: PoolOptions, image: PoolImage): 
 
 /** Keeps the pool as large as its volumes need, and no more of it writable than its disk has. @returns what ends that */
 async function keepSize(image: PoolImage, root: string, logger: Logger): Promise<() => Promise<void>> {
-  let reserved = 0
+  let reserved: number | undefined
   let isReserved = false
   let failure: string | undefined
 
   async function adjust(): Promise<void> {
+    reserved ??= await reservedInPool(image)
     const state = await stateOf(image, root, reserved)
     const { imageBytes, reservedBytes } = planSize(state)
     // At the start a crash may have come between two steps of growing, and the reserve is what XFS chose.

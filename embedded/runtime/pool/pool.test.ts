@@ -176,6 +176,19 @@ describe.runIf(able)('the pool on a real kernel', () => {
     writeFileSync(join(directory, 'more'), 'more')
   })
 
+  test('a full disk leaves no free block in the pool, also of deleted files and after a crash', async () => {
+    const root = smallDisk('2g')
+    await openTestPool(root)
+    const { directory } = poolImage(root)
+    const deleted = join(directory, 'deleted')
+    writeFileSync(deleted, Buffer.alloc(100 * megabytes, 'x'), { flush: true })
+    rmSync(deleted)
+    execFileSync('fallocate', ['-l', String(freeOf(root)), join(root, 'ballast')])
+    await until(() => freeOf(directory) === 0)
+    await openTestPool(root)
+    expect(freeOf(directory)).toBe(0)
+  })
+
   test('a pool that is full grows with its disk', async () => {
     const root = smallDisk('1500m')
     await openTestPool(root)

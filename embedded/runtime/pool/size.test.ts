@@ -35,6 +35,11 @@ test('what the disk cannot back is reserved, and is free again with the disk', (
   expect(planSize(reserved).reservedBytes).toBe(0)
 })
 
+test('without backing nothing is writable, not even blocks that the image holds of deleted files', () => {
+  const deleted = { ...roomy, allocatedBytes: 5 * GiB, freeBytes: 15 * GiB + 4096, diskFreeBytes: 0 }
+  expect(planSize(deleted).reservedBytes).toBe(15 * GiB + 4096)
+})
+
 test('writers never get more than the disk has', () => {
   const bytes = (most: number) => fc.nat(most * 1024).map(mebibytes => mebibytes * 2 ** 20)
   const states = fc
@@ -54,8 +59,9 @@ test('writers never get more than the disk has', () => {
       const { imageBytes, reservedBytes } = planSize(state)
       expect(imageBytes).toBeGreaterThanOrEqual(state.imageBytes)
       const writable = imageBytes - state.allocatedBytes - reservedBytes
-      // The reserve is in whole mebibytes.
-      expect(writable).toBeLessThanOrEqual(state.diskFreeBytes + 2 ** 20)
+      const free = state.freeBytes + state.reservedBytes + imageBytes - state.imageBytes
+      expect(free - reservedBytes).toBeLessThanOrEqual(state.diskFreeBytes)
+      expect(writable).toBeLessThanOrEqual(state.diskFreeBytes)
     }),
   )
 })

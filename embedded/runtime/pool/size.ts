@@ -46,15 +46,16 @@ export function firstSize(disk: Pick<PoolState, 'diskFreeBytes' | 'diskBytes'>):
 export function planSize(state: PoolState): PoolSize {
   const { imageBytes, allocatedBytes, freeBytes, reservedBytes } = state
   const backing = backingOf(state)
-  /** What the pool may yet ask of the disk. */
-  const unbacked = Math.max(0, imageBytes - allocatedBytes)
+  // Deleted blocks are free before the image gives them back to the disk. XFS may still write to other free blocks, which need the disk.
+  const unbacked = Math.max(imageBytes - allocatedBytes, freeBytes + reservedBytes)
   const room = backing - unbacked
   const isShort = freeBytes < Math.max(firstPoolBytes / 2, imageBytes / 4)
   if (isShort && room >= gibibyte) {
     const more = Math.min(room, Math.max(firstPoolBytes, imageBytes / 4))
     return { imageBytes: imageBytes + wholeMebibytes(more), reservedBytes: 0 }
   }
-  const wanted = Math.min(Math.max(0, -room), freeBytes + reservedBytes)
+  // Rounded up: a pool without backing has no free byte, and so is seen as full.
+  const wanted = Math.min(Math.ceil(Math.max(0, -room) / mebibyte) * mebibyte, freeBytes + reservedBytes)
   const isNear = wanted > 0 && wanted <= reservedBytes && reservedBytes - wanted <= hysteresisBytes
-  return { imageBytes, reservedBytes: isNear ? reservedBytes : wholeMebibytes(wanted) }
+  return { imageBytes, reservedBytes: isNear ? reservedBytes : wanted }
 }
