@@ -1,10 +1,15 @@
 /** A small disk for a test, which only root can mount, and what fills it. */
-import { execFileSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, rmSync } from 'node:fs'
 import { mkdir, open, rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 export const canMount = process.getuid?.() === 0
+/** Whether an installation can make a pool of its own for copies. */
+export const canMakePool = canMount && existsSync('/dev/loop-control') && spawnSync('mkfs.xfs', ['-V']).status === 0
+
+/** Unmounts the pool that a killed installation left mounted, if any: its home cannot be deleted under a mount. */
+export const unmountPool = (home: string): void => void spawnSync('umount', ['--lazy', join(home, 'runtime', 'pool')])
 
 /** @returns what is called before the installation is ended, whose directories cannot be removed under a mount */
 export function mountDisk(megabytes: number, directory: string): () => void {

@@ -3,13 +3,18 @@ import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { connect, createApiClient, type Database, eventually, openToThisMachine, query } from './client.ts'
+import { canMakePool, unmountPool } from './disk.ts'
 import { createHome, type Home } from './process.ts'
 
 let home: Home
 beforeEach(async () => {
   home = await createHome()
 })
-afterEach(() => home.remove())
+afterEach(async () => {
+  await home.stop()
+  unmountPool(home.path)
+  await home.remove()
+})
 
 test('a lost store is refused, and rescued with the data, names, sizes and allowlists of its databases', async () => {
   let running = await home.run()
@@ -20,11 +25,21 @@ test('a lost store is refused, and rescued with the data, names, sizes and allow
   await available(made.id)
   const before = await api.connection(made.id)
   await query(before, 'CREATE TABLE kept AS SELECT 7 AS n')
+  if (canMakePool) {
+    // The database's volume stays beside the pool, and its branch's is in it.
+    await home.stop()
+    home.environment.ESPALIER_POOL = 'auto'
+    running = await home.run()
+    api = createApiClient(running.api, running.token)
+    await available(made.id)
+  }
   const { body: branch } = await api.call<{ id: string; name: string }>('POST', `/databases/${made.id}/branches`)
-  const volumes = join(home.path, 'runtime', 'volumes')
+  const runtime = join(home.path, 'runtime')
+  const places = [join(runtime, 'volumes'), ...(canMakePool ? [join(runtime, 'pool', 'volumes')] : [])]
   await eventually('the records', async () => {
-    const files = await readdir(volumes, { recursive: true })
-    return files.filter(name => /^[^/]+\/[^/]+\.json$/.test(name)).length === 2
+    const files = await Promise.all(places.map(place => readdir(place, { recursive: true })))
+    const records = files.map(names => names.filter(name => /^[^/]+\/[^/]+\.json$/.test(name)).length)
+    return canMakePool ? records.every(count => count === 1) : records[0] === 2
   })
 
   await home.kill()
