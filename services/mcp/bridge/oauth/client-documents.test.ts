@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createAuthority, issueServerCertificate } from '../../../../operator/pki/index.ts'
 import { isPublicAddress } from './addresses.ts'
 import { ClientDocuments, isDocumentId, type Outside } from './client-documents.ts'
-import { isRedirectUri, matchesRedirectUri } from './redirect.ts'
+import { isAllowedRedirect, isRedirectUri, matchesRedirectUri, usualRedirectUris } from './redirect.ts'
 
 const redirect_uris = ['https://app.example.com/callback']
 let server: Server
@@ -169,13 +169,41 @@ describe('where a client may be sent back to', () => {
       expect(matchesRedirectUri(wrong, registered)).toBe(false)
   })
 
-  test('is https or loopback, without fragment or credentials', () => {
+  test('of a client that is not configured is listed, by default those of usual clients and loopback, or of its own origin', () => {
+    const allowed = (uri: string, own?: string) => isAllowedRedirect(uri, usualRedirectUris, own)
+    for (const uri of [
+      'https://claude.ai/api/mcp/auth_callback',
+      'cursor://anysphere.cursor-mcp/oauth/callback',
+      'http://127.0.0.1:33418/any',
+      'http://[::1]/callback',
+    ])
+      expect(allowed(uri), uri).toBe(true)
+    for (const uri of [
+      'https://evil.example/callback',
+      'https://claude.ai/other',
+      'https://claude.ai.evil.example/api/mcp/auth_callback',
+      'cursor://other/oauth/callback',
+      'com.example.app:/callback',
+      'loopback',
+      'javascript:alert(1)',
+    ])
+      expect(allowed(uri), uri).toBe(false)
+    expect(allowed('https://app.example.com/callback', 'https://app.example.com')).toBe(true)
+    expect(allowed('https://app.example.com:8443/callback', 'https://app.example.com')).toBe(false)
+    expect(isAllowedRedirect('com.example.app:/callback', ['com.example.app:/callback'])).toBe(true)
+    expect(isAllowedRedirect('http://127.0.0.1:1/a', ['http://127.0.0.1/b'])).toBe(false)
+  })
+
+  test('is https, loopback or of an own scheme, without fragment or credentials', () => {
     const wrong = [
       'http://example.com/',
       'https://a.b/#c',
       'https://u:p@a.b/',
       'javascript:alert(1)',
       'data:text/html,x',
+      'file:///etc/passwd',
+      'ms-settings:network',
+      'cursor://a/b#c',
       '//a.b',
       'https://a.b/ c',
     ]

@@ -132,7 +132,8 @@ function readDocument(id: string, text: string): ClientDocument {
   }
   const { client_id, client_name, redirect_uris } = read.data
   if (client_id !== id) throw refuse('names another client_id')
-  if (!redirect_uris.every(isRedirectUri)) throw refuse('has a redirect URI that is neither https nor loopback')
+  if (!redirect_uris.every(isRedirectUri))
+    throw refuse('has a redirect URI that is neither https nor loopback nor of a scheme of its own')
   return { clientName: client_name ?? new URL(id).hostname, redirectUris: redirect_uris }
 }
 

@@ -6,7 +6,7 @@ import type { Scope } from '../../core/caller.ts'
 import { type ClientDocuments, isDocumentId } from './client-documents.ts'
 import { OAuthError } from './errors.ts'
 import { hashOf, type Store, secretText } from './records.ts'
-import { isRedirectUri, matchesRedirectUri } from './redirect.ts'
+import { isAllowedRedirect } from './redirect.ts'
 import type { ConfiguredClient } from './settings.ts'
 
 export type Client = {
@@ -62,7 +62,9 @@ export class Clients {
     return {
       ...stranger(clientId),
       clientName: visible(clientName),
-      redirectUris: redirectUris.filter(uri => this.#isAllowed(uri)),
+      redirectUris: redirectUris.filter(uri =>
+        isAllowedRedirect(uri, this.#settings.allowedRedirectUris, new URL(clientId).origin),
+      ),
     }
   }
 
@@ -98,12 +100,6 @@ export class Clients {
     return client
   }
 
-  #isAllowed(uri: string): boolean {
-    const { allowedRedirectUris } = this.#settings
-    if (!isRedirectUri(uri)) return false
-    return allowedRedirectUris.length === 0 || matchesRedirectUri(uri, allowedRedirectUris)
-  }
-
   /** RFC 7591. `address`: whose client it is. @returns what the client is told. @throws OAuthError */
   async register(body: unknown, address: string): Promise<{ readonly [field: string]: unknown }> {
     const read = registrationSchema.safeParse(body)
@@ -113,10 +109,10 @@ export class Clients {
       throw new OAuthError(code, `${issue?.path.join('.') || 'the body'}: ${issue?.message ?? 'is wrong'}`)
     }
     const { redirect_uris: redirectUris, client_name = 'unnamed client', token_endpoint_auth_method } = read.data
-    if (!redirectUris.every(uri => this.#isAllowed(uri)))
+    if (!redirectUris.every(uri => isAllowedRedirect(uri, this.#settings.allowedRedirectUris)))
       throw new OAuthError(
         'invalid_redirect_uri',
-        'redirect_uris: https or loopback, and of those that are allowed here',
+        'redirect_uris: must be among those that oauth_server.allowed_redirect_uris lists',
       )
     const clientId = `dyn-${secretText().slice(0, 24)}`
     const secret = (token_endpoint_auth_method ?? 'none') === 'none' ? undefined : secretText()

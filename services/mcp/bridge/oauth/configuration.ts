@@ -4,7 +4,7 @@ import { scopes } from '../../core/caller.ts'
 import { isPasswordHash } from '../../credentials/password.ts'
 import { isLoopbackName } from '../../wire/access.ts'
 import { BridgeConfigurationError } from '../errors.ts'
-import { isRedirectUri } from './redirect.ts'
+import { anyLoopback, isRedirectUri, usualRedirectUris } from './redirect.ts'
 import type { OAuthSettings } from './settings.ts'
 import { duration } from './values.ts'
 
@@ -14,7 +14,7 @@ const color = z.string().regex(/^#[0-9a-fA-F]{6}$/, 'must be a colour such as #3
 const redirectUri = z
   .string()
   .max(2_000)
-  .refine(isRedirectUri, 'must be an https URL, or http on loopback, without a fragment')
+  .refine(isRedirectUri, "must be an https URL, http on loopback, or a URI of an app's own scheme, without a fragment")
 
 const user = z.strictObject({
   username: z.string().regex(/^[^\s\p{C}]{1,128}$/u, 'has 1 to 128 characters, none of them a space'),
@@ -74,7 +74,7 @@ export const oauthSchema = z.strictObject({
   clients: z.array(client).default([]),
   allow_dynamic_registration: z.boolean().default(false),
   allow_client_id_metadata: z.boolean().default(true),
-  allowed_redirect_uris: z.array(redirectUri).default([]),
+  allowed_redirect_uris: z.array(z.union([z.literal(anyLoopback), redirectUri])).default([...usualRedirectUris]),
   login_max_attempts: z.number().int().min(1).max(1_000).default(10),
   login_window: duration(1_000, 86_400_000).default(900_000),
 })

@@ -364,6 +364,8 @@ describe('registration', () => {
     ['no address', { redirect_uris: [] }, 'invalid_redirect_uri'],
     ['plain http', { redirect_uris: ['http://example.com/'] }, 'invalid_redirect_uri'],
     ['a fragment', { redirect_uris: ['https://example.com/#a'] }, 'invalid_redirect_uri'],
+    ['an https address that is not listed', { redirect_uris: ['https://evil.example/'] }, 'invalid_redirect_uri'],
+    ['a scheme of its own that is not listed', { redirect_uris: ['evil://callback'] }, 'invalid_redirect_uri'],
     ['a script', { redirect_uris: ['javascript:alert(1)'] }, 'invalid_redirect_uri'],
     ['a method that there is not', { token_endpoint_auth_method: 'private_key_jwt' }, 'invalid_client_metadata'],
   ])('with %s is refused', async (_, fields, error) => {

@@ -6,7 +6,7 @@ import type { HttpResponse } from '../../../http/message.ts'
 import type { Scope } from '../../core/caller.ts'
 import { noStore } from './form.ts'
 import type { AuthorizationRequest } from './records.ts'
-import { isLoopback } from './redirect.ts'
+import { isLoopback, isPrivateUse } from './redirect.ts'
 import type { Branding } from './settings.ts'
 
 const escapes: Readonly<Record<string, string>> = {
@@ -50,8 +50,8 @@ footer{margin-top:1.5rem;border-top:1px solid #8884;padding-top:.75rem}`
 /** A source of a form's target; after a form is sent a browser checks also where the answer leads. */
 export function formTarget(uri: string): string {
   const { protocol, host } = new URL(uri)
-  // The grammar of a policy has no place for an IPv6 address.
-  return host.startsWith('[') ? protocol : `${protocol}//${host}`
+  // The grammar of a policy has no place for an IPv6 address; what follows an app's own scheme is the app's.
+  return host.startsWith('[') || isPrivateUse(uri) ? protocol : `${protocol}//${host}`
 }
 
 type ConsentPage = {
@@ -138,9 +138,10 @@ ${footer}
     const { request, csrfToken, action, login, problem, formTargets } = page
     const { heading, subtitle, buttonText } = this.#branding
     const { host } = new URL(request.redirectUri)
-    const local = isLoopback(request.redirectUri)
-      ? '<p class="warn">It runs on this computer. Go on only if you have just started it yourself.</p>'
-      : ''
+    const local =
+      isLoopback(request.redirectUri) || isPrivateUse(request.redirectUri)
+        ? '<p class="warn">It runs on this computer. Go on only if you have just started it yourself.</p>'
+        : ''
     const scopes = request.scopes.map(scope => `<li>${escapeHtml(meanings[scope])}</li>`).join('')
     const idHost = URL.canParse(request.clientId)
       ? `, known by <code>${escapeHtml(new URL(request.clientId).host)}</code>,`

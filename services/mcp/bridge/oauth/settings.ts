@@ -61,7 +61,7 @@ export type OAuthSettings = {
   readonly clients: readonly ConfiguredClient[]
   readonly allowDynamicRegistration: boolean
   readonly allowClientIdMetadata: boolean
-  /** Where registered clients may be sent; none: any https address, and loopback. */
+  /** Where clients that are not configured may be sent; `loopback` is any address of this machine. */
   readonly allowedRedirectUris: readonly string[]
   readonly loginAttempts: { readonly maximum: number; readonly windowMs: number }
 }
