@@ -22,7 +22,7 @@ const definition: ToolDefinition = {
   inputSchema: {
     type: 'object',
     properties: {
-      table: { type: 'string', minLength: 1 },
+      table: { type: 'string', minLength: 1, description: 'A table, or schema.table' },
       schema: { type: 'string', default: 'public' },
       where: { type: 'string', description: 'SQL condition, without WHERE' },
       estimate: { type: 'boolean', default: false, description: "The planner's estimate, at once" },
@@ -39,6 +39,13 @@ const definition: ToolDefinition = {
 }
 
 const quoted = (identifier: string): string => `"${identifier.replaceAll('"', '""')}"`
+
+/** A table that is given without its schema may have it before a dot; a name that has a dot itself is given with its schema. */
+function relationOf(table: string, schema: string | undefined): string {
+  const [, before, after] = schema === undefined ? (/^([^.]+)\.([^.]+)$/.exec(table) ?? []) : []
+  if (before !== undefined && after !== undefined) return `${quoted(before)}.${quoted(after)}`
+  return `${quoted(schema ?? 'public')}.${quoted(table)}`
+}
 
 type Source = { readonly relation: string; readonly where: string | undefined }
 const sqlOf = ({ relation, where }: Source): string =>
@@ -87,7 +94,7 @@ export function countRows({ entries, databases }: QueryParts): Tool {
     const database = entries.current(context.caller)
     if (database === undefined) return toolError('No database is open to this caller.')
     const where = textArgument(args, 'where')
-    const source = { relation: `${quoted(textArgument(args, 'schema') ?? 'public')}.${quoted(table)}`, where }
+    const source = { relation: relationOf(table, textArgument(args, 'schema')), where }
     try {
       if (where !== undefined && !(await isExpression(where)))
         return toolError("where: must be one SQL condition, such as: created_at > now() - interval '1 day'")

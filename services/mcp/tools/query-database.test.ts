@@ -462,6 +462,10 @@ describe('count_rows', () => {
       structuredContent: { count: 20_000, isEstimate: false },
     })
     expect((await count({ table: 't', where: 'n <= 10' })).text).toBe('Count: 10')
+    expect((await count({ table: 'hidden.secret' })).text).toBe('Count: 0')
+    await postgres.run('CREATE TABLE "a.b" (n int)')
+    expect((await count({ table: 'a.b', schema: 'public' })).text).toBe('Count: 0')
+    await postgres.run('DROP TABLE "a.b"')
     expect((await count({ table: 't', estimate: true })).text).toBe('Count: about 20000 (estimate)')
     current = databaseOf(postgres, { statementTimeoutMs: 40 })
     expect((await count({ table: 't', where: 'n = 1 OR (SELECT true FROM pg_sleep(1))' })).text).toMatch(
