@@ -1,62 +1,79 @@
 /** The disk of an installation is full to its last byte: it says so, deletes databases, and starts again after a kill. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createApiClient, eventually, openToThisMachine } from './client.ts'
-import { canMount, fillDisk, mountImage } from './disk.ts'
+import { canMakePool, canMount, fillDisk, mountImage, unmountPool } from './disk.ts'
 import { createHome, type Home } from './process.ts'
 
-describe.runIf(canMount)('a disk that is full to its last byte', { timeout: 240_000 }, () => {
-  let home: Home
-  let unmount = () => {}
-  beforeEach(async () => {
-    home = await createHome()
-    unmount = mountImage(700, home.path)
-  })
-  afterEach(async () => {
-    await home.stop()
-    unmount()
-    await home.remove()
-  })
+const disks = [
+  { copies: 'whole copies', megabytes: 700, pool: 'off', canRun: canMount },
+  { copies: 'a pool', megabytes: 1_700, pool: 'auto', canRun: canMakePool && process.env.ESPALIER_SOAK !== undefined },
+].filter(({ canRun }) => canRun)
 
-  test('is reported at once; databases can be deleted, and a killed installation starts', async () => {
-    let running = await home.run()
-    let api = createApiClient(running.api, running.token)
-    const isAvailable = async (id: string) => (await api.read(id)).body.status === 'available'
-    const make = async (name: string) => {
-      const { body } = await api.create({ name, ip_allowlist: openToThisMachine })
-      await eventually('available', () => isAvailable(body.id))
-      return body.id
-    }
-    const readiness = async () => {
-      const answer = await fetch(`${running.api}/readyz`)
-      return { status: answer.status, text: await answer.text() }
-    }
-    const full = { status: 503, text: expect.stringContaining(`the disk of ${home.path} is full`) }
-    const [kept, first, second] = [await make('kept'), await make('first'), await make('second')]
-    expect(await readiness()).toMatchObject({ status: 200 })
+describe.each(disks)(
+  'with $copies, a disk that is full to its last byte',
+  { timeout: 240_000 },
+  ({ megabytes, pool }) => {
+    let home: Home
+    let unmount = () => {}
+    beforeEach(async () => {
+      home = await createHome()
+      unmount = mountImage(megabytes, home.path)
+      home.environment.ESPALIER_POOL = pool
+    })
+    afterEach(async () => {
+      await home.stop()
+      unmountPool(home.path)
+      unmount()
+      await home.remove()
+    })
 
-    let empty = await fillDisk(home.path)
-    await eventually('not ready', async () => (await readiness()).status === 503, 5_000)
-    expect(await readiness()).toEqual(full)
-    for (const id of [kept, first, second])
-      await eventually('not available', async () => !(await isAvailable(id)), 20_000)
-    const refused = await api.create({ name: 'another' })
-    expect([refused.status, refused.body]).toMatchObject([503, { message: expect.stringContaining('is full: delete') }])
-    const gone = (id: string) => eventually('deleted', async () => (await api.read(id)).status === 404)
-    expect((await api.remove(first)).status).toBeLessThan(300)
-    await gone(first)
+    test('is reported at once; databases can be deleted, and a killed installation starts', async () => {
+      let running = await home.run()
+      let api = createApiClient(running.api, running.token)
+      const isAvailable = async (id: string) => (await api.read(id)).body.status === 'available'
+      const make = async (name: string) => {
+        const { body } = await api.create({ name, ip_allowlist: openToThisMachine })
+        await eventually('available', () => isAvailable(body.id))
+        return body.id
+      }
+      const readiness = async () => {
+        const answer = await fetch(`${running.api}/readyz`)
+        return { status: answer.status, text: await answer.text() }
+      }
+      const full = { status: 503, text: expect.stringContaining(`the disk of ${home.path} is full`) }
+      expect(existsSync(join(home.path, 'runtime', 'pool.xfs'))).toBe(pool === 'auto')
+      const [kept, first, second] = [await make('kept'), await make('first'), await make('second')]
+      expect(await readiness()).toMatchObject({ status: 200 })
 
-    await home.kill()
-    await empty()
-    empty = await fillDisk(home.path)
-    running = await home.run()
-    api = createApiClient(running.api, running.token)
-    expect(await readiness()).toEqual(full)
-    expect((await api.remove(second)).status).toBeLessThan(300)
-    await gone(second)
+      let empty = await fillDisk(home.path)
+      await eventually('not ready', async () => (await readiness()).status === 503, 5_000)
+      expect(await readiness()).toEqual(full)
+      for (const id of [kept, first, second])
+        await eventually('not available', async () => !(await isAvailable(id)), 20_000)
+      const refused = await api.create({ name: 'another' })
+      expect([refused.status, refused.body]).toMatchObject([
+        503,
+        { message: expect.stringContaining('is full: delete') },
+      ])
+      const gone = (id: string) => eventually('deleted', async () => (await api.read(id)).status === 404)
+      expect((await api.remove(first)).status).toBeLessThan(300)
+      await gone(first)
 
-    await empty()
-    await eventually('ready', async () => (await readiness()).status === 200)
-    await eventually('available', () => isAvailable(kept))
-    await make('another')
-  })
-})
+      await home.kill()
+      await empty()
+      empty = await fillDisk(home.path)
+      running = await home.run()
+      api = createApiClient(running.api, running.token)
+      expect(await readiness()).toEqual(full)
+      expect((await api.remove(second)).status).toBeLessThan(300)
+      await gone(second)
+
+      await empty()
+      await eventually('ready', async () => (await readiness()).status === 200)
+      await eventually('available', () => isAvailable(kept))
+      await make('another')
+    })
+  },
+)

@@ -160,7 +160,7 @@ async function run(
   await Promise.all(informers.map(informer => informer.start()))
   await storage.start()
   const stopKeepingLogs = keepLogs({ layout, pods, statefulSets, logger })
-  const sharedProbes = createSharedProbes({ now, directory: layout.staging })
+  const sharedProbes = createSharedProbes({ now, directories: layout.places.map(({ staging }) => staging) })
   const disk = watchDisk(
     layout.places.map(({ volumes }) => volumes),
     sharedProbes.alarm,

@@ -8,18 +8,23 @@ import { temporaryDirectory } from '../testing/runtime.ts'
 import { fullDiskCode } from './probes.ts'
 import { createSharedProbes } from './shared-probe.ts'
 
-/** Directories by their first letter: each a file system, `g` of which nothing is known; ours is `o`. */
+/** Directories by their first letter: each a file system, `g` of which nothing is known; ours are `o` and `p`. */
 function start(patienceMs = 100) {
   let now = 0
   let runs = 0
   let isFull = false
-  const directory = temporaryDirectory()
+  const [directory, pool] = [temporaryDirectory(), temporaryDirectory()]
+  const devices = new Map<string, number | undefined>([
+    [directory, 'o'.charCodeAt(0)],
+    [pool, 'p'.charCodeAt(0)],
+    ['/g', undefined],
+  ])
   const probes = createSharedProbes({
     now: () => now,
-    directory,
+    directories: [directory, pool],
     patienceMs,
     hasRoom: async () => !isFull,
-    deviceOf: path => (path === directory ? 'o'.charCodeAt(0) : path === '/g' ? undefined : path.charCodeAt(1)),
+    deviceOf: path => (devices.has(path) ? devices.get(path) : path.charCodeAt(1)),
   })
   return {
     file: join(directory, 'espalier-probe'),
@@ -44,6 +49,13 @@ function start(patienceMs = 100) {
 }
 
 describe('probes of WAL', () => {
+  test('of volumes beside a pool and in it are written by the runtime, which reports a full disk', async () => {
+    const { probe, runs, fill } = start()
+    fill(true)
+    for (const directory of ['/o1', '/p1']) expect(await probe(directory)).toBe(fullDiskCode)
+    expect(runs()).toBe(0)
+  })
+
   test('of databases on one file system are one, for less than a period', async () => {
     const { probe, runs, later } = start()
     for (const directory of ['/a1', '/a2', '/a3']) expect(await probe(directory)).toBe(0)

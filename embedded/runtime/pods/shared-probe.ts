@@ -1,7 +1,8 @@
 /**
  * The probe of WAL (operator/workload/children/wal-probe.ts) asks whether a file system takes a synced write. On
- * one machine many databases stand on the same one, so the answer for one of them is the answer for all. And where that is the
- * runtime's own, which is the rule, it writes there itself: to start a process costs a process as large as this one twenty milliseconds.
+ * one machine many databases stand on the same one, so the answer for one of them is the answer for all. The
+ * runtime writes itself to the file systems that its volumes are on: to start a process costs a process as large as this one twenty
+ * milliseconds, and a command does not report a full disk for certain.
  */
 import { statSync } from 'node:fs'
 import { constants, open, statfs } from 'node:fs/promises'
@@ -30,8 +31,8 @@ const patienceMs = 10_000
 
 export function createSharedProbes(options: {
   now: () => number
-  /** A directory of the runtime's own, that no workload can write to. */
-  directory: string
+  /** One on each file system of volumes, that no workload can write to. */
+  directories: readonly string[]
   /** How long a write of our own may take before it counts as hanging. */
   patienceMs?: number
   /** The file system that a directory stands on; undefined where that cannot be told. */
@@ -39,11 +40,14 @@ export function createSharedProbes(options: {
   /** Whether its file system takes more. */
   hasRoom?: (directory: string) => Promise<boolean>
 }): SharedProbes {
-  const { now, directory, deviceOf = readDevice, hasRoom = readRoom } = options
+  const { now, directories, deviceOf = readDevice, hasRoom = readRoom } = options
   const passedAt = new Map<number, number>()
   const running = new Map<number, Promise<Answer>>()
   let alarm = new AbortController()
-  const own = createOwnProbe(join(directory, 'espalier-probe'), options.patienceMs ?? patienceMs, hasRoom)
+  const own = directories.map(directory => ({
+    directory,
+    probe: createOwnProbe(join(directory, 'espalier-probe'), options.patienceMs ?? patienceMs, hasRoom),
+  }))
 
   const share = (device: number, probe: () => Promise<Answer>): Promise<Answer> => {
     const begun = now()
@@ -64,7 +68,10 @@ export function createSharedProbes(options: {
       const device = name === walProbeName ? deviceOf(wal) : undefined
       if (device === undefined) return execute()
       if (now() - (passedAt.get(device) ?? Number.NEGATIVE_INFINITY) < freshMs) return 0
-      return running.get(device) ?? share(device, device === deviceOf(directory) ? own : execute)
+      return (
+        running.get(device) ??
+        share(device, own.find(({ directory }) => deviceOf(directory) === device)?.probe ?? execute)
+      )
     },
     nextAlarm: () => alarm.signal,
     alarm() {
