@@ -95,13 +95,29 @@ test('is not ready while a gateway reports it, though the operator logs in, and 
     'ManagedDatabase',
     databaseDraft('severed', { ipAllowlist: { rules: [{ cidr: '127.0.0.0/8' }] } }),
   )
-  const when = (status: string, reason: string) =>
-    databaseWhen(cluster, 'severed', found => {
-      const ready = condition(found, 'Ready')
-      return ready?.status === status && ready.reason === reason
-    })
+  const when = (status: string, reason: string, withinMs = 20_000) =>
+    databaseWhen(
+      cluster,
+      'severed',
+      found => {
+        const ready = condition(found, 'Ready')
+        return ready?.status === status && ready.reason === reason
+      },
+      withinMs,
+    )
   const served = await when('True', 'Serving')
   const endClient = clientOf(served?.status?.endpoint?.port ?? 0)
+  const probes = () => [...workload.postgres.prober.values()].reduce((sum, count) => sum + count, 0)
+  const renewals = async () => (await cluster.list('Lease')).items.map(({ spec }) => spec?.renewTime).join()
+  /** It logs in after the report, and then two more Leases arrive. */
+  const operatorHasHeard = async () => {
+    await expect.poll(probes, { timeout: 10_000 }).toBeGreaterThan(probed)
+    for (let count = 0; count < 2; count++) {
+      const before = await renewals()
+      await expect.poll(renewals, { timeout: 10_000 }).not.toBe(before)
+    }
+  }
+  const probed = probes()
   try {
     isReachable = false
     const listed = async () => {
@@ -112,8 +128,10 @@ test('is not ready while a gateway reports it, though the operator logs in, and 
     // One report is no proof.
     const [soon] = [await databaseWhen(cluster, 'severed', found => found !== undefined)]
     expect(condition(soon, 'Ready')).toMatchObject({ status: 'True', reason: 'Serving' })
+    await operatorHasHeard()
     Object.assign(late, { operator: waitMs, gateway: waitMs })
-    const cut = await when('False', 'CutOff')
+    // Where the operator had not logged in yet, it waits in full.
+    const cut = await when('False', 'CutOff', 50_000)
     expect(cut?.status?.phase).toBe('degraded')
     expect(condition(cut, 'Ready')?.message).toContain('a gateway cannot connect to Postgres')
     isReachable = true
@@ -122,4 +140,4 @@ test('is not ready while a gateway reports it, though the operator logs in, and 
   } finally {
     endClient()
   }
-}, 60_000)
+}, 120_000)
