@@ -10,8 +10,9 @@ import { connect } from './connect.ts'
 import { ConnectionFailure } from './errors.ts'
 import { type Field, MessageReader, MessageWriter, type RowSink } from './messages.ts'
 import { type Changes, PreparedStatements } from './prepared.ts'
-import { type Rows, Run, type Step, type Taken, type TextRow } from './run.ts'
+import { type Rows, Run, type Step, type Taken } from './run.ts'
 import { Sharing } from './sharing.ts'
+import type { TextRows } from './text-rows.ts'
 
 /** What of `pg`'s client is used that its types do not name. */
 type Insides = Backend & { connection: { stream: Socket } }
@@ -44,8 +45,7 @@ export class Connection {
   affected: readonly number[] = []
   /** Of the last run, the columns of each statement that was to be described. */
   fields: readonly (readonly Field[])[] = []
-  /** Of the last run, the rows of each statement whose rows are text. */
-  texts: readonly (readonly TextRow[])[] = []
+  #texts: readonly TextRows[] = []
   /** Whether the last run has ended, with the connection, because its rows were too large. */
   isCut = false
   /** As of the last ReadyForQuery: idle, in a transaction, or in one that has failed. */
@@ -76,6 +76,13 @@ export class Connection {
   /** @throws ConnectionFailure */
   static async open(address: Address, now: () => number, onEnd: (connection: Connection) => void): Promise<Connection> {
     return new Connection(await connect(address), now(), onEnd)
+  }
+
+  /** Of the last run, the rows of each statement whose rows are text. They are handed over: an idle connection holds none. */
+  takeTexts(): readonly TextRows[] {
+    const texts = this.#texts
+    this.#texts = []
+    return texts
   }
 
   get isUsable(): boolean {
@@ -247,7 +254,7 @@ export class Connection {
     this.#queue.shift()
     this.affected = running.affected
     this.fields = running.fields
-    this.texts = running.texts
+    this.#texts = running.texts
     const [next] = this.#queue
     if (next !== undefined) next.since = now
     this.#isLost ||= running.hasLostStatement
@@ -274,7 +281,7 @@ export class Connection {
     this.isCut = true
     this.affected = running.affected
     this.fields = running.fields
-    this.texts = running.texts
+    this.#texts = running.texts
     for (const one of this.#queue.splice(0)) one.giveUp()
     this.#end(new Error('the rows were too large'))
     running.cut()

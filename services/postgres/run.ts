@@ -6,7 +6,6 @@ import { type DatabaseError, Displaced } from './errors.ts'
 import {
   affectedRows,
   dataRow,
-  dataRowText,
   errorResponse,
   type Field,
   type Parameter,
@@ -15,6 +14,7 @@ import {
   rowHead,
 } from './messages.ts'
 import type { Changes, PreparedStatements } from './prepared.ts'
+import { TextRows } from './text-rows.ts'
 
 export type Step = {
   readonly text: string
@@ -33,7 +33,6 @@ export type Step = {
   readonly sink?: RowSink
 }
 export type Row = readonly (Buffer | null)[]
-export type TextRow = readonly (string | null)[]
 /** Rows of each step, in order. */
 export type Rows = readonly (readonly Row[])[]
 
@@ -66,7 +65,7 @@ export class Run {
   /** The columns of each statement that was to be described. */
   readonly fields: (readonly Field[])[] = []
   /** The rows of each statement whose rows are text. */
-  readonly texts: TextRow[][] = []
+  readonly texts: TextRows[] = []
   /** When it became the first of those that are under way. */
   since = performance.now()
   /** Nobody waits for what comes of it. */
@@ -143,8 +142,9 @@ export class Run {
     this.#bytesLeft -= end - start
     if (this.#bytesLeft < 0) return false
     if (step?.isText) {
-      this.texts[this.#step] ??= []
-      this.texts[this.#step]?.push(dataRowText(buffer, start, end))
+      const texts = this.texts[this.#step] ?? new TextRows()
+      this.texts[this.#step] = texts
+      texts.add(buffer, start, end)
     } else if (sink === undefined || sink.isForLarge) this.#results[this.#step]?.push(dataRow(buffer, start))
     else {
       const head = rowHead(buffer, start)

@@ -31,12 +31,14 @@ afterAll(async () => {
 })
 
 const run = (text: string, changed: Partial<JudgedStatement> = {}, settings = {}, context = {}) =>
-  databases.run(
-    databaseOf(postgres, settings),
-    { text, mode: 'read', maximumRows: 100, ...changed },
-    callContext(context),
-    'query_database',
-  )
+  databases
+    .run(
+      databaseOf(postgres, settings),
+      { text, mode: 'read', maximumRows: 100, ...changed },
+      callContext(context),
+      'query_database',
+    )
+    .then(ran => ({ ...ran, rows: ran.texts.decoded() }))
 const one = async (text: string) => (await run(text)).rows[0]?.[0]
 
 test('slow statements of one caller make no other wait, also where the catalogue is to be read first', async () => {
@@ -46,7 +48,9 @@ test('slow statements of one caller make no other wait, also where the catalogue
   const as = (name: string, signal = leaving.signal) =>
     callContext({ caller: { ...anyone, kind: 'user', principal: `user:${name}` }, signal })
   const select = (text: string, context: CallContext) =>
-    access.run(database, { text, mode: 'read', maximumRows: 1 }, context, 'query_database')
+    access
+      .run(database, { text, mode: 'read', maximumRows: 1 }, context, 'query_database')
+      .then(({ texts }) => ({ rows: texts.decoded() }))
   try {
     const slow = Array.from({ length: 20 }, () => select('SELECT pg_sleep(60)', as('slow')).catch(() => 'ended'))
     const ofSlow = access.facts(database, as('slow'), [])

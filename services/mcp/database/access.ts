@@ -1,4 +1,5 @@
 /** How tools reach Postgres. */
+import type { TextRows } from '../../postgres/text-rows.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 
@@ -46,7 +47,8 @@ export type JudgedStatement = {
   readonly written?: string
 }
 
-export type Ran = Rows & {
+export type Ran = Pick<Rows, 'columns'> & {
+  readonly texts: TextRows
   /** Rows that it has returned or written, by its command tag. */
   readonly affected: number
   /** Whether rows are missing because all of them are too large for one result. */

@@ -5,6 +5,7 @@
 import type { Connection } from '../../postgres/connection.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
 import type { Step } from '../../postgres/run.ts'
+import { TextRows } from '../../postgres/text-rows.ts'
 import { transact } from '../../postgres/transact.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
@@ -128,10 +129,11 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
     return within(asked, 'snapshot', async (connection, begin) => {
       await connection.run([...begin, ...own, ...endOfRead], true, maximumBytes)
       // What this server asks for itself is small; half of a catalogue would pass for the whole.
+      const texts = connection.takeTexts()
       if (connection.isCut) throw new ResultTooLarge()
       return own.map((_, index) => ({
         columns: connection.fields[begin.length + index] ?? [],
-        rows: connection.texts[begin.length + index] ?? [],
+        rows: texts[begin.length + index]?.decoded() ?? [],
       }))
     })
   }
@@ -146,7 +148,8 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
       const at = begin.length + first.length
       const steps = [...begin, ...first, main, ...(mode === 'read' ? endOfRead : [])]
       await connection.run(steps, true, maximumBytes)
-      const { affected, fields, texts, isCut } = connection
+      const { affected, fields, isCut } = connection
+      const texts = connection.takeTexts()[at] ?? new TextRows()
       if (mode === 'write') {
         // What cannot be shown whole has not been committed, for the connection has ended.
         if (isCut) throw new ResultTooLarge()
@@ -159,7 +162,7 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
       }
       return {
         columns: fields[at] ?? [],
-        rows: texts[at] ?? [],
+        texts,
         affected: affected[at] ?? 0,
         isCut,
         milliseconds: performance.now() - from,
@@ -186,7 +189,7 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
       const asked = { database, context, tool }
       const { mode, text, written = text } = statement
       const entry = { mode, author: 'caller', statement: written } as const
-      const count = ({ rows, affected }: Ran) => Math.max(rows.length, mode === 'write' ? affected : 0)
+      const count = ({ texts, affected }: Ran) => Math.max(texts.length, mode === 'write' ? affected : 0)
       return noted(asked, entry, count, () => runJudged(asked, statement))
     },
     // What it would have done is not known for sure; its text is kept back as that of a write.

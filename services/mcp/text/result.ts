@@ -1,12 +1,12 @@
 /** The whole text of a result of a query: how many rows, the rows as data, and how to go on. It stays within the tokens of one result, as far as an estimate can tell. */
 import { fenced, fenceTokens } from './fence.ts'
-import { tableText } from './table.ts'
+import { type PageRows, plainTable, tableText } from './table.ts'
 import { atMostTokens } from './tokens.ts'
 
 type ResultRows = {
   readonly database: string
   readonly columns: readonly string[]
-  readonly rows: readonly (readonly (string | null)[])[]
+  readonly rows: PageRows
   /** Of the first row. */
   readonly offset: number
   /** Whether there are rows behind these. */
@@ -43,7 +43,7 @@ export function resultText(result: ResultRows, maximumTokens: number): string {
   const { database, columns, rows, isCut, hasMore, cursorAt } = result
   const name = database.length > 100 ? `${database.slice(0, 100)}…` : database
   const room = Math.max(50, maximumTokens - fenceTokens - wordTokens - atMostTokens(name))
-  const table = tableText(columns, rows, room)
+  const table = plainTable(columns, rows, room) ?? tableText(columns, rows.decoded(), room)
   const goesOn = (hasMore || isCut || table.rows < rows.length) && table.rows > 0
   const notes = [
     ...(table.rows < rows.length

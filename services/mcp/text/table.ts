@@ -118,6 +118,24 @@ function fittingLines(header: string, lines: readonly string[], tokens: number):
   return lines.length
 }
 
+/** The rows of a page, decoded where they must be. */
+export type PageRows = {
+  readonly length: number
+  decoded(): readonly (readonly Cell[])[]
+  /** As `TextRows` of services/postgres/text-rows.ts has it; undefined where the rows are none that could be written as they are. */
+  plainLines?(widest: number, maximumBytes: number): string | undefined
+}
+
+/** A table whose rows can be written as they are, and are short: a token has a byte at least. undefined: it is none. */
+export function plainTable(columns: readonly string[], rows: PageRows, tokens: number): Table | undefined {
+  const header = headerOf(columns, columns.length, narrowest)
+  const left = tokens - Buffer.byteLength(header) - 1
+  const lines = rows.length === 0 ? undefined : rows.plainLines?.(narrowest, left)
+  return lines === undefined
+    ? undefined
+    : { text: `${header}\n${lines}`, rows: rows.length, columns: columns.length, shortened: [] }
+}
+
 /** As many rows as have room in so many tokens. */
 export function tableText(columns: readonly string[], rows: readonly (readonly Cell[])[], tokens: number): Table {
   const [first = []] = rows

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer'
 import { countTokens as countOlder } from 'gpt-tokenizer/encoding/cl100k_base'
 import { describe, expect, test } from 'vitest'
+import { TextRows } from '../../postgres/text-rows.ts'
 import { expectedTokens } from './expected-tokens.ts'
 import { planFindings } from './plan.ts'
 import { resultText } from './result.ts'
@@ -99,6 +100,7 @@ describe('the estimate of tokens', () => {
   })
 })
 
+const pageOf = (rows: readonly (readonly (string | null)[])[]) => ({ length: rows.length, decoded: () => rows })
 const hash = (value: number) => createHash('md5').update(String(value)).digest('hex')
 const people = ['James Smith', 'Mary Johnson', 'Linda Okafor', 'Wei Nguyen', 'Priya Petrov', 'David Rossi']
 const sentence = 'Customers who returned an order within thirty days have got their money back by now'.split(' ')
@@ -142,7 +144,7 @@ describe.each(Object.entries(usualRows))('rows of %s', (_, row) => {
 
 test('a page that ends before the limit of rows names the limit of tokens and how to go on', () => {
   const rows = Array.from({ length: 1_000 }, (_, n) => [String(n), hash(n)])
-  const page = { database: 'main', columns: ['n', 'v'], rows, offset: 0, hasMore: false, isCut: false }
+  const page = { database: 'main', columns: ['n', 'v'], rows: pageOf(rows), offset: 0, hasMore: false, isCut: false }
   const text = resultText({ ...page, cursorAt: at => `cursor-${at}` }, 4_000)
   const [, shown] = /Only (\d+) of 1000 rows fit into the limit of 4000 tokens for one result/.exec(text) ?? []
   expect(Number(shown)).toBeGreaterThan(100)
@@ -174,6 +176,49 @@ test('rows can be read back, whatever is in them', () => {
   )
 })
 
+/** Rows as Postgres sends them, in a buffer each. */
+function sentRows(rows: readonly (readonly (string | null)[])[]): TextRows {
+  const sent = new TextRows()
+  for (const row of rows) {
+    const pieces = row.flatMap(cell => {
+      const bytes = Buffer.from(cell ?? '')
+      const length = Buffer.alloc(4)
+      length.writeInt32BE(cell === null ? -1 : bytes.length)
+      return [length, bytes]
+    })
+    const count = Buffer.alloc(2)
+    count.writeInt16BE(row.length)
+    const message = Buffer.concat([Buffer.from('before'), count, ...pieces])
+    sent.add(message, 6, message.length)
+  }
+  return sent
+}
+
+test('rows that are written as they are read the same as rows that are decoded, and only plain ones are', () => {
+  const cell = fc.oneof(
+    fc.constant(null),
+    fc.constantFrom('', '\\N', 'a\tb', '漢字', 'x'.repeat(199), 'x'.repeat(300)),
+    fc.string({ unit: 'grapheme', maxLength: 8 }),
+    fc.integer().map(String),
+  )
+  let plain = 0
+  fc.assert(
+    fc.property(fc.array(fc.tuple(cell, cell, cell), { minLength: 1, maxLength: 30 }), fc.nat(40), (rows, from) => {
+      const sent = sentRows(rows)
+      expect(sent.decoded(from, from + 10)).toEqual(rows.slice(from, from + 10))
+      const lines = sent.plainLines(from, from + 10, 200, 20_000)
+      if (lines === undefined) return
+      plain++
+      const table = tableText(['a', 'b', 'c'], rows.slice(from, from + 10), 1_000_000)
+      expect(['a\tb\tc', lines].join('\n')).toBe(from < rows.length ? table.text : 'a\tb\tc\n')
+    }),
+  )
+  expect(plain).toBeGreaterThan(0)
+  const many = sentRows(Array.from({ length: 9_000 }, () => ['12345678']))
+  expect(many.plainLines(0, 9_000, 200, 1_000_000)).toBeUndefined()
+  expect(many.plainLines(0, 5_000, 200, 1_000_000)?.split('\n')).toHaveLength(5_000)
+})
+
 test('a result stays within its tokens and shows a row at least, however wide the rows, many the columns and long the names', () => {
   const text = fc.oneof(
     fc.string({ unit: 'grapheme', maxLength: 20_000 }),
@@ -189,7 +234,7 @@ test('a result stays within its tokens and shows a row at least, however wide th
         {
           database: 'main',
           columns,
-          rows,
+          rows: pageOf(rows),
           offset,
           hasMore: true,
           isCut: false,
@@ -209,7 +254,7 @@ test('of more columns than there is room for, the first are shown', () => {
   const columns = Array.from({ length: 1_600 }, (_, at) => `column_${at}_of_a_wide_table`)
   const rows = [columns.map(() => '漢字漢字漢字漢字')]
   const result = resultText(
-    { database: 'main', columns, rows, offset: 0, hasMore: false, isCut: false, cursorAt: undefined },
+    { database: 'main', columns, rows: pageOf(rows), offset: 0, hasMore: false, isCut: false, cursorAt: undefined },
     4_000,
   )
   expect(countTokens(result)).toBeLessThanOrEqual(4_000)

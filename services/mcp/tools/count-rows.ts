@@ -67,8 +67,8 @@ export function countRows({ entries, databases }: QueryParts): Tool {
     const analysis = analyse(await parseStatement(sql))
     // A condition is a read, whatever the database allows.
     judge(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
-    const { rows } = await databases.run(database, { text: sql, mode: 'read', maximumRows: 1 }, context, name)
-    return rows[0]?.[0]
+    const { texts } = await databases.run(database, { text: sql, mode: 'read', maximumRows: 1 }, context, name)
+    return texts.decoded(0, 1)[0]?.[0]
   }
 
   const estimated = async (database: DatabaseSettings, source: Source, context: CallContext, why: string) =>

@@ -72,7 +72,8 @@ export function executeExplain({ entries, databases, limits }: QueryParts): Tool
       prefix = head.length
       statement = analysis.text
       const text = head + statement
-      const { rows, isCut } = await databases.run(database, { text, mode: 'read', maximumRows: 0 }, context, name)
+      const { texts, isCut } = await databases.run(database, { text, mode: 'read', maximumRows: 0 }, context, name)
+      const rows = texts.decoded()
       if (isCut) return toolError('The plan is too large to be read.')
       const plan = rows.map(([line]) => line ?? '').join('\n')
       const findings = planFindings(plan, format)

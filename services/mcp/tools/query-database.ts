@@ -111,7 +111,7 @@ export function queryDatabase(
     try {
       const ran = await databases.run(database, statement, context, name)
       if (verdict.mode === 'write' && analysis.class !== 'write') databases.forget(database)
-      const rows = ran.rows.slice(skip, skip + page.limit)
+      const [from, to] = [skip, Math.min(ran.texts.length, skip + page.limit)]
       const subject = { statement: analysis.text, database, context }
       const shown = resultText(
         {
@@ -119,9 +119,13 @@ export function queryDatabase(
           // Another page of a write would write again.
           cursorAt: verdict.mode === 'read' ? at => cursors.at(at, subject) : undefined,
           columns: ran.columns.map(column => column.name),
-          rows,
+          rows: {
+            length: Math.max(0, to - from),
+            decoded: () => ran.texts.decoded(from, to),
+            plainLines: (widest, bytes) => ran.texts.plainLines(from, to, widest, bytes),
+          },
           offset: page.offset,
-          hasMore: ran.rows.length > skip + page.limit,
+          hasMore: ran.texts.length > to,
           isCut: ran.isCut,
         },
         limits.queryTokens ?? limits.resultTokens,

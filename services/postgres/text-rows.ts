@@ -1,0 +1,79 @@
+/** Rows of one statement as Postgres sent them. They are decoded where they are read: a buffer and a text for each cell would be most of what there is to collect. */
+import { dataRowText } from './messages.ts'
+
+type TextRow = readonly (string | null)[]
+
+const [tab, newLine, backslash] = [0x09, 0x0a, 0x5c]
+/** Of `\N`. */
+const letterOfNull = 0x4e
+
+/** Lines are put together here, and are a text of their own before anything else runs. */
+const scratch = Buffer.allocUnsafe(65_536)
+
+/** Whether a byte of a value stands for itself in the text form of COPY. */
+const isPlain = (byte: number): boolean => (byte >= 0x20 ? byte !== backslash : byte < 0x08 || byte > 0x0d)
+
+export class TextRows {
+  readonly #buffers: Buffer[] = []
+  readonly #starts: number[] = []
+  readonly #ends: number[] = []
+
+  get length(): number {
+    return this.#buffers.length
+  }
+
+  add(buffer: Buffer, start: number, end: number): void {
+    this.#buffers.push(buffer)
+    this.#starts.push(start)
+    this.#ends.push(end)
+  }
+
+  decoded(from = 0, to = this.length): TextRow[] {
+    return this.#buffers
+      .slice(from, to)
+      .map((buffer, index) => dataRowText(buffer, this.#starts[from + index] ?? 0, this.#ends[from + index] ?? 0))
+  }
+
+  /**
+   * A line for each row, cells apart by tabs, NULL as `\N`. undefined where they come to more than `maximumBytes`, where a value has more than `widest` bytes, or where one has a
+   * character that the text form of COPY escapes.
+   */
+  plainLines(from: number, to: number, widest: number, maximumBytes: number): string | undefined {
+    const limit = Math.min(maximumBytes, scratch.length)
+    let length = 0
+    for (let row = from; row < Math.min(to, this.length); row++) {
+      length = this.#line(row, length, widest, limit)
+      if (length < 0) return undefined
+      scratch[length++] = newLine
+    }
+    return scratch.toString('utf8', 0, Math.max(0, length - 1))
+  }
+
+  /** Where the line ends that begins at `length`; -1 where it is none. */
+  #line(row: number, from: number, widest: number, limit: number): number {
+    const buffer = this.#buffers[row] ?? scratch
+    let at = this.#starts[row] ?? 0
+    // Each cell has a length of four bytes, and takes one for what is apart from the next, or two more for NULL.
+    if (from + (this.#ends[row] ?? 0) - at >= limit) return -1
+    let length = from
+    const cells = buffer.readInt16BE(at)
+    at += 2
+    for (let cell = 0; cell < cells; cell++) {
+      if (cell > 0) scratch[length++] = tab
+      const bytes = buffer.readInt32BE(at)
+      at += 4
+      if (bytes === -1) {
+        scratch[length++] = backslash
+        scratch[length++] = letterOfNull
+        continue
+      }
+      if (bytes > widest) return -1
+      for (const end = at + bytes; at < end; at++) {
+        const byte = buffer[at] ?? 0
+        if (!isPlain(byte)) return -1
+        scratch[length++] = byte
+      }
+    }
+    return length
+  }
+}
