@@ -5,11 +5,10 @@
 import { randomInt } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { isSoak } from '../../operator/testing/soak.ts'
-import { unexplained } from './testing/differential/exceptions/index.ts'
+import { Judge } from './testing/differential/judge.ts'
 import { type Asked, requestOf } from './testing/differential/request.ts'
 import { startBoth } from './testing/differential/servers.ts'
 import { curl, shrink } from './testing/differential/shrink.ts'
-import { withStableOrder } from './testing/differential/stable-order.ts'
 import { postgrestBinary } from './testing/programs.ts'
 
 const binary = postgrestBinary()
@@ -20,6 +19,9 @@ const seed = Number.isNaN(given) ? (isSoak ? randomInt(2 ** 31) : 14) : given
 /** Whole requests are shown of so many. */
 const mostShown = 10
 
+/** The share of requests that 12.0.2 may be unable to answer for faults of its own. */
+const mostUnanswered = 0.06
+
 type Settings = Readonly<Record<string, string | number | boolean>>
 
 test.skipIf(binary === undefined).each<[name: string, settings: Settings, requests: number]>([
@@ -28,13 +30,8 @@ test.skipIf(binary === undefined).each<[name: string, settings: Settings, reques
   ['without aggregates', { 'db-aggregates-enabled': false }, isSoak ? 2_000 : 1_500],
 ])(title, { timeout: 6 * 3_600_000 }, async (_name, settings, requests) => {
   const both = await startBoth(binary ?? '', settings)
-  const stable = (asked: Asked) => withStableOrder(asked, 'db-max-rows' in settings)
-  const differ = async (one: Asked) => {
-    const asked = stable(one)
-    if (asked === undefined) return []
-    const { theirs, ours } = await both.ask(asked)
-    return unexplained(asked, theirs, ours)
-  }
+  const judge = new Judge(both, 'db-max-rows' in settings)
+  const differ = (asked: Asked) => judge.differences(asked)
   const failures: string[] = []
   try {
     for (let number = 0; number < requests && failures.length < mostShown; number++) {
@@ -49,7 +46,7 @@ test.skipIf(binary === undefined).each<[name: string, settings: Settings, reques
       const differences = await differ(short)
       failures.push(
         [
-          `seed ${seed}, request ${number}: ${curl(stable(short) ?? short)}`,
+          `seed ${seed}, request ${number}: ${curl(judge.stable(short) ?? short)}`,
           ...differences.map(({ part, theirs, ours }) => `  ${part}: PostgREST says ${theirs}, we say ${ours}`),
         ].join('\n'),
       )
@@ -58,4 +55,6 @@ test.skipIf(binary === undefined).each<[name: string, settings: Settings, reques
     await both.stop()
   }
   expect(failures.join('\n')).toBe('')
+  if (isSoak) console.info(judge.summary)
+  expect(judge.unansweredShare).toBeLessThan(mostUnanswered)
 })

@@ -6,6 +6,8 @@ export type Relation = {
   readonly columns: readonly Column[]
   readonly embeddings: readonly Embedding[]
   readonly isWritten?: boolean
+  /** Embeddings of which one row may have many. */
+  readonly toMany?: readonly string[]
   /** The columns by which its rows are told apart. Where it is not given: `id`, or all columns where there is none. */
   readonly key?: readonly string[]
 }
@@ -15,6 +17,7 @@ const columns = (text: string): Column[] =>
     const [name = '', type = 'text'] = part.split(':')
     return [name, type]
   })
+const words = (text: string): string[] => text.split(' ').map(word => word.replaceAll('#', ' '))
 /** With `#` where a name has a space. */
 const embeddings = (text: string): Embedding[] =>
   text === ''
@@ -37,12 +40,16 @@ export const relations: Readonly<Record<string, Relation>> = {
   },
   clients: {
     columns: columns('id:int name city rank:int label'),
+    toMany: words(
+      'projects events rich_projects project_names notes project_counts "Odd#Notes" "Odd#Notes"!"client#id"',
+    ),
     embeddings: embeddings(
       'projects people people!home>people events rich_projects>projects project_names notes client_projects project_counts "Odd#Notes">Odd#Notes "Odd#Notes"!"client#id">Odd#Notes',
     ),
   },
   projects: {
     columns: columns('id:int name client_id:int budget:number code:code info:json label'),
+    toMany: words('people people!assignments assignments'),
     embeddings: embeddings(
       'clients client_id>clients clients!projects_client_id_fkey>clients clients!client_id>clients payer>clients briefs people people!assignments>people assignments client_projects',
     ),
@@ -53,6 +60,9 @@ export const relations: Readonly<Record<string, Relation>> = {
   },
   people: {
     columns: columns('id:int name boss_id:int home:int born:date mood:mood'),
+    toMany: words(
+      'people people!boss_id people!people_boss_id_fkey people!friends projects assignments friends friends!one friends!other messages messages!message_sender messages!receiver',
+    ),
     embeddings: embeddings(
       'people boss_id>people people!boss_id>people people!people_boss_id_fkey>people clients home>clients clients!home>clients projects assignments friends ' +
         'friends!one>friends friends!other>friends people!friends>people messages messages!message_sender>messages messages!receiver>messages',
@@ -70,7 +80,7 @@ export const relations: Readonly<Record<string, Relation>> = {
       'sender>people receiver>people message_sender>people people!message_receiver>people people teller>people',
     ),
   },
-  courses: { columns: columns('school:int number:int title'), embeddings: embeddings('lessons') },
+  courses: { columns: columns('school:int number:int title'), embeddings: embeddings('lessons'), toMany: ['lessons'] },
   lessons: { columns: columns('id:int school:int number:int topic'), embeddings: embeddings('courses') },
   events: {
     columns: columns('id:int kind amount:int client_id:int'),
@@ -95,10 +105,12 @@ export const relations: Readonly<Record<string, Relation>> = {
   guarded: { columns: columns('id:int seen hidden'), embeddings: [], isWritten: true },
   project_names: {
     columns: columns('id:int title client_id:int'),
+    toMany: words('assignments people'),
     embeddings: embeddings('clients client_id>clients briefs assignments people'),
   },
   client_projects: {
     columns: columns('client:int name project:int project_name'),
+    toMany: words('projects people'),
     embeddings: embeddings('clients projects briefs people'),
   },
   project_counts: { columns: columns('client_id:int projects:int'), embeddings: embeddings('clients') },

@@ -20,14 +20,16 @@ function shapeOf(asked: Asked, level: Level): Shape {
 /** A column that is selected twice is a key twice, or once. */
 const distinct = (all: readonly string[]): string[] => [...new Set(all)].sort()
 
-/** A column that goes by the name of an embedding is hidden by it, or is there as well. */
+/** A column that goes by the name of an embedding is hidden by it, or is there as well. Of a key that is there twice, readers have the last value. */
 function shownOf(entries: readonly Entry[], inner: Shape['inner']): readonly Entry[] {
   const isEmbedded = ([, value]: Entry) => typeof value !== 'string'
+  const last = new Map(entries.map(entry => [entry[0], entry]))
   return entries.filter(
     entry =>
-      !inner.has(JSON.parse(entry[0])) ||
-      isEmbedded(entry) ||
-      (entry[1] === 'null' && !entries.some(other => other[0] === entry[0] && isEmbedded(other))),
+      (inner.has(JSON.parse(entry[0])) || last.get(entry[0]) === entry) &&
+      (!inner.has(JSON.parse(entry[0])) ||
+        isEmbedded(entry) ||
+        (entry[1] === 'null' && !entries.some(other => other[0] === entry[0] && isEmbedded(other)))),
   )
 }
 

@@ -22,14 +22,16 @@ const settings = {
 type Answers = { readonly theirs: Answer; readonly ours: Answer }
 type Judges = {
   readonly ports: { readonly theirs: number; readonly ours: number }
-  ask(asked: Asked): Promise<Answers>
+  /** Asks PostgREST the first request, and ours the second. */
+  ask(their: Asked, our: Asked): Promise<Answers>
   stop(): Promise<void>
 }
 
 /** A refusal of HEAD has no body: which one it is, GET tells, if it is refused as well. `isTold`: whether it could be had. */
 async function answered(port: number, asked: Asked, agent: Agent): Promise<Answer & { isTold: boolean }> {
   const { method, headers, body } = asked
-  const said = { headers, ...(body === undefined ? {} : { body }) }
+  // Node writes the headers in the encoding of a body that is a text.
+  const said = { headers, ...(body === undefined ? {} : { body: Buffer.from(body) }) }
   const answer = await ask(port, pathOf(asked), { method, ...said }, agent)
   if (method !== 'HEAD' || answer.status < 400) return { ...answer, isTold: true }
   // GET alone takes a range.
@@ -64,9 +66,11 @@ export async function startBoth(binary: string, more: Settings = {}): Promise<Ju
     const agent = new Agent({ keepAlive: true })
     stops.push(() => agent.destroy())
     return {
-      async ask(asked) {
-        const [their, our] = await Promise.all([theirs, ours].map(({ port }) => answered(port, asked, agent)))
-        if (their === undefined || our === undefined) throw new Error('two were asked')
+      async ask(oldWords, newWords) {
+        const [their, our] = await Promise.all([
+          answered(theirs.port, oldWords, agent),
+          answered(ours.port, newWords, agent),
+        ])
         // What one of them does not tell cannot be compared.
         const isTold = their.status !== our.status || (their.isTold && our.isTold)
         return { theirs: isTold ? their : { ...their, text: '' }, ours: isTold ? our : { ...our, text: '' } }

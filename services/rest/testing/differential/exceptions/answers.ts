@@ -9,8 +9,6 @@ export const isAnswered = ({ status }: Answer): boolean => status < 300
 export const aggregate = /(sum|avg|count|max|min)\(\)/
 /** Errors of the database that are the server's fault by their codes. */
 export const ofServer = /^(21|42P17|53400|54|55)/
-/** An answer to what the other cannot say may be any that is no fault of the server. */
-export const isSane = (answer: Answer): boolean => answer.status < 500 || ofServer.test(codeOf(answer))
 export const isOfDatabase = (answer: Answer): boolean => /^[0-9A-Z]{5}$/.test(codeOf(answer))
 /** Whether theirs says a text of this kind. */
 export const tells = ({ text }: Answer, pattern: RegExp): boolean => pattern.test(text.replaceAll('\\"', '"'))

@@ -14,9 +14,17 @@ const exceptions: readonly Exception[] = [...changesOfQueries, ...ofQueries, ...
 
 const covers = ({ parts }: Exception, part: Part): boolean => parts === undefined || parts.includes(part)
 
-/** What in two answers nothing explains. */
-export function unexplained(asked: Asked, theirs: Answer, ours: Answer): Difference[] {
-  return differences(asked, theirs, ours).filter(
-    difference => !exceptions.some(one => covers(one, difference.part) && one.applies({ asked, theirs, ours })),
-  )
+/** What in two answers nothing explains, and the exceptions that explain the rest. */
+export function explain(
+  asked: Asked,
+  theirs: Answer,
+  ours: Answer,
+): { readonly differences: readonly Difference[]; readonly by: ReadonlySet<Exception> } {
+  const by = new Set<Exception>()
+  const left = differences(asked, theirs, ours).filter(difference => {
+    const found = exceptions.find(one => covers(one, difference.part) && one.applies({ asked, theirs, ours }))
+    if (found !== undefined) by.add(found)
+    return found === undefined
+  })
+  return { differences: left, by }
 }
