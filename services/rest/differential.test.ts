@@ -55,6 +55,6 @@ test.skipIf(binary === undefined).each<[name: string, settings: Settings, reques
     await both.stop()
   }
   expect(failures.join('\n')).toBe('')
-  if (isSoak) console.info(judge.summary)
+  if (isSoak) console.info(`${judge.summary}\nunused: ${judge.unused.join('; ')}`)
   expect(judge.unansweredShare).toBeLessThan(mostUnanswered)
 })

@@ -2,12 +2,12 @@
 import type { Answer } from '../../../testing/client.ts'
 import type { Difference } from './compare.ts'
 import { codeOf } from './exceptions/exception.ts'
-import { explain } from './exceptions/index.ts'
+import { exceptions, explain } from './exceptions/index.ts'
 import { isCoded, unanswered } from './exceptions/unanswered.ts'
 import type { Asked } from './request.ts'
 import type { startBoth } from './servers.ts'
 import { withStableOrder } from './stable-order.ts'
-import { translated } from './translations.ts'
+import { translated, translations } from './translations.ts'
 
 type Both = Pick<Awaited<ReturnType<typeof startBoth>>, 'ask'>
 
@@ -68,6 +68,11 @@ export class Judge {
   get summary(): string {
     const all = [...this.#counts].sort(([, one], [, other]) => other - one)
     return all.map(([rule, count]) => `${count}  ${rule}`).join('\n')
+  }
+
+  /** The exceptions and translations that explained nothing. */
+  get unused(): readonly string[] {
+    return [...exceptions, ...translations].map(({ rule }) => rule).filter(rule => !this.#counts.has(rule))
   }
 
   /** The share of requests that 12.0.2 could not answer. */

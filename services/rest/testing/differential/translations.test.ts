@@ -64,6 +64,11 @@ const examples: Readonly<Record<string, readonly [from: Asked, to: Asked, near: 
     asked('/notes'),
     header('Prefer', 'handling=strict, params=single-object'),
   ],
+  'CSV without quotes is JSON of its records': [
+    sent('POST', '/notes', 'id,body\n1,NULL\n', { 'Content-Type': 'text/csv' }),
+    sent('POST', '/notes', '[{"id":"1","body":null}]', { 'Content-Type': 'application/json' }),
+    sent('POST', '/notes', 'id,body\n1\n', { 'Content-Type': 'text/csv' }),
+  ],
   'Rows are updated to the first of several records': [
     sent('PATCH', '/notes', '[{"id":1},{"id":2}]'),
     sent('PATCH', '/notes', '[{"id":1}]'),

@@ -49,6 +49,23 @@ function firstOf(body: string): string | undefined {
   }
 }
 
+/** CSV without quotes as the JSON that it means; undefined where it has other lines than a head and records as wide. */
+function jsonOfCsv(csv: string): string | undefined {
+  const [names = [], ...rows] = csv
+    .replace(/\r?\n$/, '')
+    .split(/\r?\n/)
+    .map(line => line.split(','))
+  const isPlain =
+    !csv.includes('"') &&
+    rows.length > 0 &&
+    names.every(name => name !== '') &&
+    new Set(names).size === names.length &&
+    rows.every(row => row.length === names.length)
+  if (!isPlain) return undefined
+  const cell = (text: string | undefined) => (text === 'NULL' ? null : text)
+  return JSON.stringify(rows.map(row => Object.fromEntries(names.map((name, index) => [name, cell(row[index])]))))
+}
+
 export const translations: readonly Translation[] = [
   {
     rule: 'Range may name its unit',
@@ -58,9 +75,11 @@ export const translations: readonly Translation[] = [
   {
     rule: 'Media types are names in letters of either kind',
     source: 'PostgREST 12.2, #3478',
-    to: asked =>
-      changeHeader(asked, 'Accept', /[A-Z]/, text => text.toLowerCase()) ??
-      changeHeader(asked, 'Content-Type', /[A-Z]/, text => text.toLowerCase()),
+    to: asked => {
+      const small = (text: string) => text.toLowerCase()
+      const accepted = changeHeader(asked, 'Accept', /[A-Z]/, small)
+      return changeHeader(accepted ?? asked, 'Content-Type', /[A-Z]/, small) ?? accepted
+    },
   },
   {
     rule: 'A body of JSON may be of the types that answers have',
@@ -71,7 +90,9 @@ export const translations: readonly Translation[] = [
     rule: 'PUT may quote the names of the key',
     source: 'docs/rest.md: `PUT` may quote the names of the key',
     to: asked =>
-      asked.method === 'PUT' ? changeQuery(asked, ([name, text]) => [name.replace(/^"(.*)"$/, '$1'), text]) : undefined,
+      asked.method === 'PUT'
+        ? changeQuery(asked, ([name, text]) => [name.replace(/^"([^.]*)"$/, '$1'), text])
+        : undefined,
   },
   {
     rule: 'is.not_null is not.is.null',
@@ -119,6 +140,18 @@ export const translations: readonly Translation[] = [
     source: 'PostgREST 13, #3757',
     to: asked =>
       /handling=strict/.test(asked.headers.Prefer ?? '') ? undefined : withoutPreference(asked, /params=single-object/),
+  },
+  {
+    rule: 'CSV without quotes is JSON of its records',
+    source: 'docs/rest.md: CSV is read by RFC 4180',
+    to: asked => {
+      // Of CSV `columns` is passed over, and errors of functions say it in other words.
+      const isRecords = isWrite(asked) && !asked.query.some(([name]) => name === 'columns')
+      const json = isRecords && asked.headers['Content-Type'] === 'text/csv' ? jsonOfCsv(asked.body ?? '') : undefined
+      return json === undefined
+        ? undefined
+        : { ...asked, headers: { ...asked.headers, 'Content-Type': 'application/json' }, body: json }
+    },
   },
   {
     rule: 'Rows are updated to the first of several records',

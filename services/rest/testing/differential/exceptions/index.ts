@@ -10,7 +10,7 @@ import { ofQueries } from './queries.ts'
 import { changesOfQueries } from './query-changes.ts'
 import { ofWrites } from './writes.ts'
 
-const exceptions: readonly Exception[] = [...changesOfQueries, ...ofQueries, ...ofWrites]
+export const exceptions: readonly Exception[] = [...changesOfQueries, ...ofQueries, ...ofWrites]
 
 const covers = ({ parts }: Exception, part: Part): boolean => parts === undefined || parts.includes(part)
 

@@ -19,10 +19,14 @@ type Unanswered = {
 /** An embedding without columns inside of another, or in a spread. */
 const emptyInside = /\((.*[,(:.])?(?!(sum|avg|count|max|min)\()[^.,():]+\(\)|\.\.\.[^(),]*\(\)/
 
-const isTwice = ({ items, embedded }: Level): boolean =>
-  embedded.some(
-    one => one.isSpread && one.items.some(item => item === '*' || items.includes(item) || items.includes('*')),
+/** The key that a column is shown by. */
+const keyOf = (item: string): string => item.replace(/::.*$/, '').replace(/^("[^"]*"|[^":]+):.*$/, '$1')
+const isTwice = ({ items, embedded }: Level): boolean => {
+  const keys = items.map(keyOf)
+  return embedded.some(
+    one => one.isSpread && one.items.map(keyOf).some(key => key === '*' || keys.includes(key) || keys.includes('*')),
   )
+}
 
 export const unanswered: readonly Unanswered[] = [
   {
@@ -56,7 +60,7 @@ export const unanswered: readonly Unanswered[] = [
     fault: 'groups of embedded rows, and names that are columns beside an aggregate',
     source: 'docs/rest.md: Beside an aggregate, an alias may be the name of another column',
     applies: (asked, theirs) =>
-      says(asked, aggregate) &&
+      (says(asked, aggregate) || says(asked, /\.\.\./)) &&
       /^42(702|703|803|883)$/.test(codeOf(theirs)) &&
       tells(
         theirs,

@@ -1,0 +1,59 @@
+/** Faults that the judge has to find, each beside an answer that is right. */
+import { expect, test } from 'vitest'
+import type { Answer } from '../../../testing/client.ts'
+import { Judge } from './judge.ts'
+import type { Asked } from './request.ts'
+
+const headers = { 'content-type': 'application/json; charset=utf-8' }
+const rows = (text: string): Answer => ({ status: 200, statusText: '', headers, text })
+const broken: Answer = { ...rows('{"code":"RST000","details":null,"hint":null,"message":"broken"}'), status: 500 }
+const refused: Answer = { ...rows('{"code":"42501","details":null,"hint":null,"message":"no"}'), status: 500 }
+const asked = (method: string, query: Asked['query'], more: Asked['headers'] = {}, body?: string): Asked => ({
+  method,
+  path: '/notes',
+  query,
+  headers: more,
+  body,
+})
+
+async function isRight(request: Asked, theirs: Answer, ours: Answer): Promise<boolean> {
+  const judge = new Judge({ ask: () => Promise.resolve({ theirs, ours }) }, false)
+  return (await judge.differences(request)).length === 0
+}
+
+const two = rows('[{"id":2},{"id":1}]')
+const cases: readonly [string, Asked, Answer, readonly Answer[]][] = [
+  ['an order', asked('GET', [['order', 'id.desc']]), two, [rows('[{"id":1},{"id":2}]')]],
+  [
+    'a page',
+    asked('GET', [['limit', '2']]),
+    two,
+    [rows('[{"id":1},{"id":3}]'), rows('[{"title":2},{"title":1}]'), rows('[{"id":2}]')],
+  ],
+  ['a range with a unit', asked('GET', [], { Range: 'items=0-1' }), two, [broken, refused, rows('[]')]],
+  [
+    'an update by several records',
+    asked('PATCH', [], { Prefer: 'return=representation' }, '[{"id":1},{"id":1}]'),
+    two,
+    [broken, refused, rows('[]')],
+  ],
+  ['is.not_null', asked('GET', [['id', 'is.not_null']]), two, [broken, rows('[]')]],
+  ['a media type in capitals', asked('GET', [], { Accept: 'Application/JSON' }), two, [broken, rows('[]')]],
+  ['a limit that is no number', asked('GET', [['limit', 'x']]), two, [broken, rows('[]')]],
+  ['a cast to an array', asked('GET', [['select', 'id::int[]']]), two, [broken, rows('[{"id":2}]')]],
+]
+
+test.each(cases)('%s', async (_name, request, right, wrong) => {
+  expect(await isRight(request, right, right)).toBe(true)
+  for (const one of wrong) expect(await isRight(request, right, one)).toBe(false)
+})
+
+test('a request that 12.0.2 fails at is counted, and ours answers it with a code', async () => {
+  const theirs: Answer = { ...rows('{"code":"PGRST119","details":null,"hint":null,"message":"no"}'), status: 400 }
+  const spread = asked('GET', [['select', '...people(id)']])
+  const judge = new Judge({ ask: () => Promise.resolve({ theirs, ours: two }) }, false)
+  expect(await judge.differences(spread)).toEqual([])
+  expect(judge.unansweredShare).toBe(1)
+  expect(judge.summary).toBe('1  to spread rows of which there are many')
+  expect(await isRight(spread, theirs, { ...two, status: 500, text: 'broken' })).toBe(false)
+})
