@@ -155,7 +155,8 @@ export const ofQueries: readonly Exception[] = [
           (codeOf(ours) === '22P02' || isAnswered(ours))) ||
         (says(asked, /(project_id|rich_projects)(!\w+)*\(.*code/) &&
           isAnswered(theirs) &&
-          (isSameBody(asked, { ...theirs, text: plain(theirs) }, { ...ours, text: plain(ours) }) ||
+          ((codeOf(ours) === '42846' && says(asked, /code::/)) ||
+            isSameBody(asked, { ...theirs, text: plain(theirs) }, { ...ours, text: plain(ours) }) ||
             sortedParts(asked, { ...theirs, text: plain(theirs) }) ===
               sortedParts(asked, { ...ours, text: plain(ours) })))
       )

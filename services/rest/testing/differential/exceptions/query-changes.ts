@@ -13,7 +13,7 @@ export const changesOfQueries: readonly Exception[] = [
       codeOf(ours) === 'RST205' &&
       (isOfDatabase(theirs) ||
         isEmptyNotFound(theirs) ||
-        /^RST(107|108|116|118|119|122|123|20[0-4])$/.test(codeOf(theirs))),
+        /^RST(105|107|108|116|118|119|122|123|20[0-4])$/.test(codeOf(theirs))),
   },
   {
     rule: 'A path that is none is RST125, with a body',
