@@ -44,6 +44,8 @@ const bridgeToken = 'a-token-of-the-bridge-0123456789'
 const program = [process.execPath, fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url)), 'mcp'] as const
 const environment = () => ({
   ...{ ESPALIER_DB_HOST: '127.0.0.1', ESPALIER_DB_PORT: String(postgres.port), ESPALIER_LOG: 'error' },
+  // The clients find the statement that they cancelled in pg_stat_activity, as a superuser who sees every session.
+  ESPALIER_DB_SHOW_SECRETS: 'true',
 })
 
 beforeAll(async () => {
