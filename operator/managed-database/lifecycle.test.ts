@@ -248,6 +248,30 @@ describe('change', () => {
     expect(await it.child('Pod', 'backedup', 'pod')).toBeUndefined()
   })
 
+  test('suspend waits for a backup that the operator has not been told of yet', async () => {
+    await it.create('lagging')
+    const databaseId = await it.idOf('lagging')
+    await giveSnapshots(it.cluster())
+    const caughtUp = Promise.withResolvers<void>()
+    await it.stopOperator()
+    await it.startOperator({
+      wrap: inner => ({
+        ...inner,
+        async *watch(kind, options) {
+          if (kind === 'Backup') await caughtUp.promise
+          yield* inner.watch(kind, options)
+        },
+      }),
+    })
+    await it.cluster().create('Backup', backupDraft('before', { name: 'lagging', id: databaseId }))
+    await editSpec(it.cluster(), 'lagging', spec => ({ ...spec, suspended: true }))
+    await it.when('lagging', hasCondition('Progressing', 'AwaitsBackup'))
+    caughtUp.resolve()
+    await it.when('lagging', isPhase('suspended'))
+    const taken = await it.cluster().get('Backup', { namespace: testNamespace, name: 'before' })
+    expect(taken?.status?.phase).toBe('completed')
+  })
+
   test('a volume grows by itself as it fills, without a restart or a task, and events tell of it', async () => {
     const before = await it.create('filling', {
       storage: { autogrow: { atPercent: 80, stepPercent: 50, maxSize: '4Gi' } },

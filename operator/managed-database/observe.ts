@@ -1,6 +1,14 @@
 /** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
-import { type Branch, childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
+import {
+  type Backup,
+  type Branch,
+  childNames,
+  isInForce,
+  labels,
+  type ManagedDatabase,
+  readOperation,
+} from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
@@ -14,6 +22,7 @@ import {
   remainsOf,
   strayClaims,
 } from '../workload/observe.ts'
+import type { Hold } from '../workload/observed.ts'
 import { podsOf } from '../workload/pod.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { holdOf } from './hold.ts'
@@ -51,7 +60,7 @@ export async function observe(
     .byIndex('database', `${namespace}/${id}`)
     .filter(({ spec }) => spec.databaseName === name)
   const restores = restoresOf(caches, database)
-  const held = database.spec.suspended ? holdOf(backups, branches) : undefined
+  const held = database.spec.suspended ? await heldBy(observer, database, backups, branches) : undefined
   const rotations = askedRotations(database, observer.now())
   const sourced = await withSource(cluster, database, remains.claims.length > 0)
   const adopting = { ...sourced, adoptsVolumes: true }
@@ -93,6 +102,28 @@ async function claimsOf(
     }),
   )
   return [...known, ...found.flat()]
+}
+
+/**
+ * What a suspension waits for. Before Postgres stops, the cluster is read besides the caches: they may lag behind a backup or
+ * branch that the API accepted before the suspension.
+ */
+async function heldBy(
+  { cluster }: Observer,
+  database: ManagedDatabase,
+  backups: readonly Backup[],
+  branches: readonly Branch[],
+): Promise<Hold | undefined> {
+  const known = holdOf(backups, branches)
+  if (known !== undefined || isAtRest(database)) return known
+  const { namespace, name, labels: marks } = database.metadata
+  const isOwn = ({ spec }: Backup | Branch) =>
+    spec.databaseName === name && (spec.databaseId === undefined || spec.databaseId === marks?.[labels.id])
+  const [current, made] = await Promise.all([
+    cluster.list('Backup', { namespace }),
+    cluster.list('Branch', { namespace }),
+  ])
+  return holdOf(current.items.filter(isOwn), made.items.filter(isOwn))
 }
 
 /** Of a database whose deletion is requested the cluster itself is asked: a branch that was created just before holds that up. */
