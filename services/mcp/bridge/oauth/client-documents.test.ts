@@ -174,6 +174,7 @@ describe('where a client may be sent back to', () => {
     for (const uri of [
       'https://claude.ai/api/mcp/auth_callback',
       'cursor://anysphere.cursor-mcp/oauth/callback',
+      'https://www.cursor.com/agents/mcp/oauth/callback',
       'http://127.0.0.1:33418/any',
       'http://[::1]/callback',
     ])

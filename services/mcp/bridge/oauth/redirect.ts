@@ -28,7 +28,7 @@ export const usualRedirectUris: readonly string[] = [
   'https://claude.ai/api/mcp/auth_callback',
   'https://claude.com/api/mcp/auth_callback',
   'cursor://anysphere.cursor-mcp/oauth/callback',
-  'cursor://anysphere.cursor-retrieval/oauth/user-mcp/callback',
+  'https://www.cursor.com/agents/mcp/oauth/callback',
   'https://vscode.dev/redirect',
   'https://insiders.vscode.dev/redirect',
   anyLoopback,
