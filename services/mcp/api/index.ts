@@ -10,6 +10,7 @@ import { Pieces } from '../../http/pieces.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import type { Json, JsonObject } from '../core/json.ts'
 import type { Authentication } from '../credentials/types.ts'
+import { messageTextOf } from '../wire/message-text.ts'
 import { ApiError } from './errors.ts'
 import { matchRoute } from './paths.ts'
 import type { ApiRoute } from './route.ts'
@@ -46,7 +47,8 @@ const refused = (path: string, status: number, error: string, headers?: HeaderLi
 
 const isJsonType = (type: string | undefined): boolean => /^application\/json *(;|$)/i.test(type ?? '')
 
-function parse(text: string): Json {
+function parse(text: string | undefined): Json {
+  if (text === undefined) throw new Refusal(400, 'the body is not valid UTF-8')
   try {
     // What JSON.parse makes is JSON.
     return JSON.parse(text) as Json
@@ -65,7 +67,7 @@ async function readJson({ headers }: RequestHead, body: IncomingBody): Promise<J
       return pieces.length
     },
   })
-  return pieces.length === 0 ? null : parse(Buffer.concat([pieces.bytes()].flat()).toString('utf8'))
+  return pieces.length === 0 ? null : parse(messageTextOf(Buffer.concat([pieces.bytes()].flat())))
 }
 
 function ofHttp({ fault }: HttpError): Refusal {

@@ -7,6 +7,7 @@ import { Pieces } from '../../http/pieces.ts'
 import { isModernVersion } from '../wire/era.ts'
 import { isLegacyVersion, legacyVersions } from '../wire/errors.ts'
 import { shapeProblem } from '../wire/json-rpc.ts'
+import { hasRewrittenId, idRule, isMessageId, messageTextOf, notUtf8 } from '../wire/message-text.ts'
 import { empty, insufficientScope, json, streamAnswer, withHeaders } from './answers.ts'
 import type { Backend } from './backend.ts'
 import type { BridgeCallerAt } from './callers.ts'
@@ -15,6 +16,7 @@ import { BridgeRefusal } from './errors.ts'
 import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
 import {
   errorResponse,
+  invalidParams,
   invalidRequest,
   isObject,
   type Message,
@@ -89,13 +91,21 @@ export class Endpoint {
     const type = (head.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase()
     if (type !== 'application/json') throw new BridgeRefusal({ status: 415 }, 'Content-Type must be application/json')
     const isModern = isModernVersion(head.headers['mcp-protocol-version']?.trim())
-    const value = parseJson(await readAll(body))
-    if (value === undefined) return badRequest(parseError, 'Parse error', 'the body is not valid JSON', isModern)
+    const text = messageTextOf(await readAll(body))
+    if (text === undefined) return badRequest({ code: parseError, problem: notUtf8, isModern })
+    const value = parseJson(text)
+    if (value === undefined) return badRequest({ code: parseError, problem: 'the body is not valid JSON', isModern })
+    if (hasRewrittenId(text)) return badRequest({ code: invalidRequest, problem: `id must be ${idRule}`, isModern })
     if (Array.isArray(value)) return this.#batch(asked, value, isModern)
     const message = readFromClient(value)
     if (message.kind === 'invalid') {
-      const id = isObject(value) && (typeof value.id === 'string' || typeof value.id === 'number') ? value.id : null
-      return badRequest(invalidRequest, 'Invalid Request', message.problem, isModern, id)
+      const { code, problem } = message
+      return badRequest({
+        code,
+        problem,
+        isModern,
+        id: isObject(value) && isMessageId(value.id) ? value.id : undefined,
+      })
     }
     const era = eraOf(message, head.headers)
     if (era.kind === 'refused') return json(400, writeMessage(era.error))
@@ -210,7 +220,7 @@ export class Endpoint {
   }
 
   async #batch(asked: Asked, values: readonly unknown[], isModern: boolean): Promise<HttpResponse> {
-    const refuse = (problem: string) => badRequest(invalidRequest, 'Invalid Request', problem, isModern)
+    const refuse = (problem: string) => badRequest({ code: invalidRequest, problem, isModern })
     if (isModern) return refuse('a body is one message')
     if (values.length === 0 || values.length > mostInBatch) return refuse(`a batch has 1 to ${mostInBatch} messages`)
     const messages: Message[] = []
@@ -310,22 +320,31 @@ function checkVersion({ headers }: RequestHead): void {
   throw new BridgeRefusal({ status: 400 }, `MCP-Protocol-Version must be one of ${legacyVersions.join(', ')}`)
 }
 
+type BadMessage = {
+  readonly code: number
+  readonly problem: string
+  readonly isModern: boolean
+  /** undefined: it could not be read, and the answer has none. */
+  readonly id?: string | number | undefined
+}
+
+const nameOfCode: Record<number, string> = {
+  [parseError]: 'Parse error',
+  [invalidRequest]: 'Invalid Request',
+  [invalidParams]: 'Invalid params',
+}
+
 /** Older clients get `{error}`, those that name a newer version JSON-RPC. */
-function badRequest(
-  code: number,
-  message: string,
-  problem: string,
-  isModern: boolean,
-  id: string | number | null = null,
-): HttpResponse {
-  if (!isModern) return json(400, { error: `${message}: ${problem}` })
-  return json(400, writeMessage(errorResponse(id, code, message, problem)))
+function badRequest({ code, problem, isModern, id }: BadMessage): HttpResponse {
+  const message = nameOfCode[code] ?? 'Invalid Request'
+  if (!isModern) return json(400, { error: `${message} (${code}): ${problem}` })
+  return json(400, { jsonrpc: '2.0', id, error: { code, message, data: problem } })
 }
 
 /** What is nested without end can be read, but not written again. */
 function readFromClient(value: unknown): ReturnType<typeof readMessage> {
   const problem = shapeProblem(value)
-  return problem === undefined ? readMessage(value) : { kind: 'invalid', problem }
+  return problem === undefined ? readMessage(value) : { kind: 'invalid', code: invalidRequest, problem }
 }
 
 function parseJson(text: string): unknown {
@@ -336,7 +355,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-async function readAll(body: IncomingBody): Promise<string> {
+async function readAll(body: IncomingBody): Promise<Buffer> {
   const pieces = new Pieces()
   await body.read({
     push: chunk => pieces.add(chunk),
@@ -344,5 +363,5 @@ async function readAll(body: IncomingBody): Promise<string> {
       return pieces.length
     },
   })
-  return Buffer.concat([pieces.bytes()].flat()).toString()
+  return Buffer.concat([pieces.bytes()].flat())
 }

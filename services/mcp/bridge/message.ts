@@ -2,6 +2,7 @@
  * JSON-RPC 2.0 as far as one needs it who hands messages on: which of its kinds a message is, whose answer, and what it says of itself in `params._meta`. What else is in a message stays as it came.
  */
 import type { Json, JsonObject } from '../core/json.ts'
+import { idRule, isMessageId, progressTokenProblem } from '../wire/message-text.ts'
 
 export type Id = string | number
 
@@ -23,20 +24,27 @@ export type Message = RequestMessage | NotificationMessage | ResponseMessage
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const isId = (value: unknown): value is Id => typeof value === 'string' || Number.isSafeInteger(value)
-
-/** Longer ones are nobody's, and would be kept with each request. */
-const longestId = 1_000
 const longestMethod = 200
 
+export const parseError = -32_700
+export const invalidRequest = -32_600
+export const invalidParams = -32_602
+export const internalError = -32_603
+
+type InvalidMessage = {
+  readonly kind: 'invalid'
+  readonly code: typeof invalidRequest | typeof invalidParams
+  readonly problem: string
+}
+
 /** @returns what is wrong with it where it is no message */
-export function readMessage(value: unknown): Message | { readonly kind: 'invalid'; readonly problem: string } {
-  const invalid = (problem: string) => ({ kind: 'invalid', problem }) as const
+export function readMessage(value: unknown): Message | InvalidMessage {
+  const invalid = (problem: string): InvalidMessage => ({ kind: 'invalid', code: invalidRequest, problem })
+  const wrongParams = (problem: string): InvalidMessage => ({ kind: 'invalid', code: invalidParams, problem })
   if (!isObject(value)) return invalid('a message is an object')
   if (value.jsonrpc !== '2.0') return invalid('jsonrpc must be "2.0"')
   const { id, method, params } = value
-  if (id !== undefined && id !== null && !isId(id)) return invalid('id must be a string or a whole number')
-  if (typeof id === 'string' && id.length > longestId) return invalid(`id has at most ${longestId} characters`)
+  if (id !== undefined && id !== null && !isMessageId(id)) return invalid(`id must be ${idRule}`)
   if (method === undefined) {
     const { result, error } = value
     if ((result === undefined) === (error === undefined))
@@ -47,8 +55,10 @@ export function readMessage(value: unknown): Message | { readonly kind: 'invalid
   }
   if (typeof method !== 'string' || method === '' || method.length > longestMethod)
     return invalid(`method must be a string of 1 to ${longestMethod} characters`)
-  if (params !== undefined && !isObject(params)) return invalid('params must be an object')
+  if (params !== undefined && !isObject(params)) return wrongParams('params must be an object')
   if (id === null) return invalid('id must not be null')
+  const tokenProblem = progressTokenProblem(metaOf(params)?.progressToken)
+  if (tokenProblem !== undefined) return wrongParams(tokenProblem)
   return id === undefined ? { kind: 'notification', method, params } : { kind: 'request', id, method, params }
 }
 
@@ -66,11 +76,6 @@ export function writeMessage(message: Message): JsonObject {
       return { jsonrpc: '2.0', id: message.id, ...message.rest }
   }
 }
-
-export const parseError = -32_700
-export const invalidRequest = -32_600
-export const invalidParams = -32_602
-export const internalError = -32_603
 
 export function errorResponse(id: Id | null, code: number, message: string, data?: Json): ResponseMessage {
   return { kind: 'response', id, rest: { error: { code, message, ...(data !== undefined && { data }) } } }

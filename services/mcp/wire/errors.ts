@@ -7,7 +7,7 @@ import type { JsonObject } from '../core/json.ts'
 import type { RpcError } from './json-rpc.ts'
 
 type WireFault =
-  | { readonly kind: 'parse error' }
+  | { readonly kind: 'parse error'; readonly problem: string | undefined }
   | { readonly kind: 'invalid request'; readonly problem: string }
   | { readonly kind: 'unknown method'; readonly method: string }
   /** Of what says which revision a request is of, and what its client can do. */
@@ -56,7 +56,12 @@ const invalidParams = (problem: string, data?: JsonObject): Said => ({
 function sayFault(fault: WireFault | CoreFault): Said {
   switch (fault.kind) {
     case 'parse error':
-      return { code: -32700, message: 'Parse error', status: 400 }
+      return {
+        code: -32700,
+        message: 'Parse error',
+        ...(fault.problem === undefined ? {} : { problem: fault.problem }),
+        status: 400,
+      }
     case 'invalid request':
       return { code: -32600, message: 'Invalid Request', problem: fault.problem, status: 400 }
     case 'unknown method':

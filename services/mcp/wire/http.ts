@@ -26,6 +26,7 @@ import {
 } from './json-rpc.ts'
 import { LegacySession } from './legacy/session.ts'
 import type { Lists } from './lists.ts'
+import { messageTextOf } from './message-text.ts'
 import type { Modern } from './modern/index.ts'
 
 type EndpointParts = {
@@ -69,7 +70,8 @@ export const httpError = (status: number, error: string, headers: HeaderList = [
 /** More than may be read of somebody unknown. */
 class TooMuchError extends Error {}
 
-async function readText(body: IncomingBody, maximumBytes = Number.POSITIVE_INFINITY): Promise<string> {
+/** Returns undefined if the body is not UTF-8. */
+async function readText(body: IncomingBody, maximumBytes = Number.POSITIVE_INFINITY): Promise<string | undefined> {
   const pieces = new Pieces()
   await body.read({
     push: chunk => {
@@ -81,7 +83,7 @@ async function readText(body: IncomingBody, maximumBytes = Number.POSITIVE_INFIN
     },
   })
   const bytes = pieces.bytes()
-  return (Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes)).toString('utf8')
+  return messageTextOf(Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes))
 }
 
 const quoted = (text: string): string => `"${text.replace(/["\\]/g, '')}"`
@@ -194,7 +196,11 @@ export function createEndpoint(parts: EndpointParts): Handler {
   async function answer(parsed: Parsed, exchange: Exchange): Promise<HttpResponse> {
     const { version } = exchange
     if (parsed.kind === 'no JSON')
-      return refusal(new WireError({ kind: 'parse error' }), undefined, isModernVersion(version))
+      return refusal(
+        new WireError({ kind: 'parse error', problem: parsed.problem }),
+        undefined,
+        isModernVersion(version),
+      )
     if (parsed.kind === 'batch') return answerBatch(parsed.messages, exchange)
     const { message } = parsed
     const era = eraOf(message, version)

@@ -3,6 +3,7 @@
  * and in which no name stands that could reach a prototype, and that an id comes back as it came.
  */
 import type { Json, JsonObject } from '../core/json.ts'
+import { hasRewrittenId, idRule, isMessageId, notUtf8, progressTokenProblem } from './message-text.ts'
 
 export type RequestId = string | number
 
@@ -29,13 +30,12 @@ export type RpcInvalid = {
 export type RpcMessage = RpcRequest | RpcNotification | RpcResponse | RpcInvalid
 
 export type Parsed =
-  | { readonly kind: 'no JSON' }
+  | { readonly kind: 'no JSON'; readonly problem?: string }
   | { readonly kind: 'one'; readonly message: RpcMessage }
   | { readonly kind: 'batch'; readonly messages: readonly RpcMessage[] }
 
-/** Of objects and arrays in one another; and of characters of an id, which is held while its request runs. */
+/** Of objects and arrays in one another. */
 const maximumDepth = 64
-const maximumIdLength = 1_024
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -59,11 +59,8 @@ export function shapeProblem(value: unknown, depth = 0): string | undefined {
   return undefined
 }
 
-const isId = (value: unknown): value is RequestId =>
-  typeof value === 'string' ? value.length <= maximumIdLength : Number.isFinite(value)
-
 function responseOf({ id, result, error }: JsonObject): RpcMessage {
-  if (!isId(id)) return { kind: 'invalid', id: undefined, code: -32600, problem: 'id must be a string or a number' }
+  if (!isMessageId(id)) return { kind: 'invalid', id: undefined, code: -32600, problem: `id must be ${idRule}` }
   if (isObject(result)) return { kind: 'response', id, outcome: { result } }
   const message = isObject(error) ? error.message : undefined
   return { kind: 'response', id, outcome: { error: typeof message === 'string' ? message : 'no reason given' } }
@@ -73,28 +70,33 @@ function messageOf(value: unknown): RpcMessage {
   const invalid = (problem: string, id?: RequestId): RpcMessage => ({ kind: 'invalid', id, code: -32600, problem })
   if (!isObject(value)) return invalid('a message must be an object')
   const { jsonrpc, id, method, params } = value
-  const known = isId(id) ? id : undefined
+  const known = isMessageId(id) ? id : undefined
   if (jsonrpc !== '2.0') return invalid('jsonrpc must be "2.0"', known)
   const problem = shapeProblem(value)
   if (problem !== undefined) return invalid(problem, known)
   if (method === undefined && ('result' in value || 'error' in value)) return responseOf(value)
   if (typeof method !== 'string') return invalid('method must be a string', known)
-  if (id !== undefined && known === undefined)
-    return invalid(`id must be a string of at most ${maximumIdLength} characters or a number`)
+  if (id !== undefined && known === undefined) return invalid(`id must be ${idRule}`)
   if (params !== undefined && !isObject(params))
     return { kind: 'invalid', id: known, code: -32602, problem: 'params must be an object' }
+  const tokenProblem = isObject(params?._meta) ? progressTokenProblem(params._meta.progressToken) : undefined
+  if (tokenProblem !== undefined) return { kind: 'invalid', id: known, code: -32602, problem: tokenProblem }
   return known === undefined
     ? { kind: 'notification', method, params: params ?? {} }
     : { kind: 'request', id: known, method, params: params ?? {} }
 }
 
-export function parseMessages(text: string): Parsed {
+/** @param text undefined: the bytes were not UTF-8 */
+export function parseMessages(text: string | undefined): Parsed {
+  if (text === undefined) return { kind: 'no JSON', problem: notUtf8 }
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
     return { kind: 'no JSON' }
   }
+  if (hasRewrittenId(text))
+    return { kind: 'one', message: { kind: 'invalid', id: undefined, code: -32600, problem: `id must be ${idRule}` } }
   return Array.isArray(value)
     ? { kind: 'batch', messages: value.map(messageOf) }
     : { kind: 'one', message: messageOf(value) }

@@ -1,39 +1,41 @@
-/** Text as lines, however it is cut into chunks. It promises that a line which is too long is never held, and is told as such once. */
-import { StringDecoder } from 'node:string_decoder'
+/** Splits bytes into lines, however they are cut into chunks. A line that is too long is never held and is reported once. */
+import { messageTextOf } from './message-text.ts'
 
-type Line = { readonly kind: 'line'; readonly text: string } | { readonly kind: 'too long' }
+/** `text` is undefined if the line is not UTF-8. */
+type Line = { readonly kind: 'line'; readonly text: string | undefined } | { readonly kind: 'too long' }
+
+const newline = 0x0a
 
 export function lineReader(maximumBytes: number): (chunk: Buffer) => Line[] {
-  const decoder = new StringDecoder('utf8')
-  let parts: string[] = []
+  let parts: Buffer[] = []
   let length = 0
-  let isTooLong = false
 
-  function add(text: string): void {
-    length += text.length
-    if (length > maximumBytes) {
-      isTooLong = true
-      parts = []
-    }
-    if (!isTooLong) parts.push(text)
+  function add(bytes: Buffer): void {
+    length += bytes.length
+    if (length > maximumBytes) parts = []
+    else if (bytes.length > 0) parts.push(bytes)
   }
 
   function end(): Line {
-    const line: Line = isTooLong ? { kind: 'too long' } : { kind: 'line', text: parts.join('') }
+    const [first = Buffer.alloc(0)] = parts
+    const line: Line =
+      length > maximumBytes
+        ? { kind: 'too long' }
+        : { kind: 'line', text: messageTextOf(parts.length > 1 ? Buffer.concat(parts) : first) }
     parts = []
     length = 0
-    isTooLong = false
     return line
   }
 
   return chunk => {
-    const [head = '', ...others] = decoder.write(chunk).split('\n')
     const lines: Line[] = []
-    add(head)
-    for (const text of others) {
+    let from = 0
+    for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
+      add(chunk.subarray(from, at))
       lines.push(end())
-      add(text)
+      from = at + 1
     }
+    add(chunk.subarray(from))
     return lines
   }
 }

@@ -288,7 +288,7 @@ describe('lines', () => {
           from += length
         }
         expect(found).toEqual(
-          lines.map(line => (line.length > 20 ? { kind: 'too long' } : { kind: 'line', text: line })),
+          lines.map(line => (Buffer.byteLength(line) > 20 ? { kind: 'too long' } : { kind: 'line', text: line })),
         )
       }),
     )

@@ -161,10 +161,10 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     if (said.length > 0) write(isBatch ? `[${said.join(',')}]` : said.join(''))
   }
 
-  function take(text: string): void {
+  function take(text: string | undefined): void {
     const parsed = parseMessages(text)
     if (parsed.kind === 'no JSON') {
-      write(errorText(null, legacyError(new WireError({ kind: 'parse error' }), '')))
+      write(errorText(null, legacyError(new WireError({ kind: 'parse error', problem: parsed.problem }), '')))
       return
     }
     const messages = parsed.kind === 'one' ? [parsed.message] : parsed.messages
@@ -187,7 +187,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     for await (const chunk of input) {
       for (const line of read(Buffer.from(chunk))) {
         if (line.kind === 'too long') write(refused(`a message must have at most ${maximumLineBytes} bytes`))
-        else if (line.text.trim() !== '') take(line.text)
+        else if (line.text?.trim() !== '') take(line.text)
       }
       if (output.writableNeedDrain) await Promise.race([once(output, 'drain'), once(output, 'close')])
     }

@@ -1,0 +1,43 @@
+/** The text of a JSON-RPC message, as the tool server and the bridge both read it: bytes that must be UTF-8, and ids that must survive the way there and back. */
+import { isUtf8 } from 'node:buffer'
+
+/** Returns undefined if the bytes are not UTF-8: replacement characters would change what the client said. */
+export const messageTextOf = (bytes: Buffer): string | undefined => (isUtf8(bytes) ? bytes.toString('utf8') : undefined)
+
+export const notUtf8 = 'the message is not valid UTF-8'
+
+/** An id is held while its request runs. */
+const maximumIdLength = 1_024
+
+export const idRule = `a string of at most ${maximumIdLength} characters, or an integer from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} without fraction or exponent`
+
+/** Integers beyond 2^53 and fractions do not come back as they were sent. */
+export const isMessageId = (value: unknown): value is string | number =>
+  typeof value === 'string' ? value.length <= maximumIdLength : Number.isSafeInteger(value)
+
+/** Returns what is wrong with a progress token: it goes back to the client as an id does. */
+export function progressTokenProblem(token: unknown): string | undefined {
+  const isWrong = typeof token === 'number' && !isMessageId(token)
+  return isWrong ? `params._meta.progressToken must be ${idRule}` : undefined
+}
+
+const suspectId = /"id"[\t\n\r ]*:[\t\n\r ]*(?:-0|-?\d+[.eE])/
+const tokens = /"(?:[^"\\]|\\.)*"|[{}[\]]/g
+const numberAfterKey = /[\t\n\r ]*:[\t\n\r ]*(-?\d[\d.eE+-]*)/y
+
+/** Reports whether an id is a number such as 1.0 or 1e2, which JSON.parse turns into another text. `text` must be JSON. */
+export function hasRewrittenId(text: string): boolean {
+  if (!suspectId.test(text)) return false
+  const idDepth = text.trimStart().startsWith('[') ? 2 : 1
+  let depth = 0
+  for (const { 0: token, index } of text.matchAll(tokens)) {
+    if (token === '{' || token === '[') depth += 1
+    else if (token === '}' || token === ']') depth -= 1
+    else if (depth === idDepth && token === '"id"') {
+      numberAfterKey.lastIndex = index + token.length
+      const source = numberAfterKey.exec(text)?.[1]
+      if (source !== undefined && String(Number(source)) !== source && Number.isSafeInteger(Number(source))) return true
+    }
+  }
+  return false
+}
