@@ -94,3 +94,21 @@ test('several translations apply to one request', () => {
   expect(translated(request).by).toHaveLength(2)
   expect(translated(asked('/notes')).by).toEqual([])
 })
+
+test('a page that is none is asked for as it is', () => {
+  const page = (limit: string, offset: string) =>
+    translated(
+      asked('/notes', {
+        method: 'PATCH',
+        query: [
+          ['limit', limit],
+          ['offset', offset],
+        ],
+        body: '{"pages":"x"}',
+      }),
+    )
+  expect(page('0', '10').by).toEqual([])
+  expect(page('-1', '0').by).toEqual([])
+  expect(page('0', '0').by).toHaveLength(1)
+  expect(page('1', '10').by).toHaveLength(1)
+})

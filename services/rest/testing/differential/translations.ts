@@ -40,6 +40,13 @@ const withoutPreference = (asked: Asked, pattern: RegExp): Asked | undefined =>
 const notNull = /(^|\.)(not\.)?is\.not_null(?=$|[,)])/gi
 const isPage = (name: string): boolean => /(^|\.)(limit|offset)$/.test(name)
 
+/** A page that is none is refused before anything is written: a negative limit, or one of 0 beside an offset. */
+function isNoRange({ query }: Asked): boolean {
+  const numberOf = (known: string) => Number(query.findLast(([name]) => name === known)?.[1] ?? Number.NaN)
+  const [limit, offset] = [numberOf('limit'), numberOf('offset')]
+  return limit < 0 || (limit === 0 && offset !== 0 && !Number.isNaN(offset))
+}
+
 function firstOf(body: string): string | undefined {
   try {
     const value: unknown = JSON.parse(body)
@@ -115,7 +122,7 @@ export const translations: readonly Translation[] = [
     rule: 'limit and offset do not choose what is updated or deleted',
     source: 'PostgREST 13, #3013',
     to: asked =>
-      isWrite(asked) && asked.method !== 'PUT'
+      isWrite(asked) && asked.method !== 'PUT' && !isNoRange(asked)
         ? changeQuery(asked, one => (/^(limit|offset)$/.test(one[0]) ? undefined : one))
         : undefined,
   },
