@@ -9,6 +9,8 @@ const schema = `
   CREATE TABLE api.clients (id int PRIMARY KEY, name text);
   CREATE TABLE api.projects (id int PRIMARY KEY, name text, client_id int REFERENCES api.clients);
   CREATE TABLE api.tasks (id int PRIMARY KEY, name text, project_id int REFERENCES api.projects);
+  CREATE TABLE api.lists (id int PRIMARY KEY, list int[], doc jsonb, plain json);
+  INSERT INTO api.lists VALUES (1, '{1,2}', '[1, 2]', '[1, 2]'), (2, '{1,3}', '[1, 3]', '[1, 3]');
   INSERT INTO api.clients VALUES (1, 'ada'), (2, 'ada'), (3, 'bob');
   INSERT INTO api.projects VALUES (1, 'x', 1), (2, 'x', 2), (3, 'y', NULL);
   INSERT INTO api.tasks VALUES (1, 'a', 1), (2, 'a', 2);
@@ -54,6 +56,15 @@ test('beside rows that are embedded', async () => {
   ])
 })
 
+test('beside an embedding that hides a column of its name, wherever the column stands', async () => {
+  const project = (id: number) => ({ id, client_id: { id } })
+  for (const [kept, list] of [
+    ['projects(id,client_id(id),client_id)', [project(1)]],
+    ['projects(...client_id(projects(id,client_id(id),client_id)))', [{ projects: [project(1)] }]],
+  ] as const)
+    expect(await rows(`/clients?select=${kept},count()&id=eq.1`)).toEqual([{ projects: list, count: 1 }])
+})
+
 test('that are written as a column count what is filtered, as others do', async () => {
   const total = async (path: string) => {
     const { text, headers } = await service.ask(path, { headers: { prefer: 'count=exact' } })
@@ -61,4 +72,44 @@ test('that are written as a column count what is filtered, as others do', async 
   }
   expect(await total('/clients?select=x:count')).toEqual([[{ x: 3 }], '0-0/3'])
   expect(await total('/clients?select=x:count&name=eq.nobody')).toEqual([[{ x: 0 }], '*/0'])
+})
+
+test.each([
+  [
+    '/lists?select=id.max(),id->1&order=list.desc',
+    [
+      { max: 2, id: null },
+      { max: 1, id: null },
+    ],
+  ],
+  [
+    '/lists?select=id.max(),list->0&order=list.desc',
+    [
+      { max: 2, list: 1 },
+      { max: 1, list: 1 },
+    ],
+  ],
+  [
+    '/lists?select=id.max(),doc->0&order=doc.desc',
+    [
+      { max: 2, doc: 1 },
+      { max: 1, doc: 1 },
+    ],
+  ],
+  [
+    '/lists?select=id.max(),id:id::text&order=list.desc',
+    [
+      { max: 2, id: '2' },
+      { max: 1, id: '1' },
+    ],
+  ],
+])(
+  'what is shown under the name of its column is grouped by that column, as by PostgREST: %s',
+  async (path, expected) => {
+    expect(await rows(path)).toEqual(expected)
+  },
+)
+
+test('a value inside of JSON that cannot be compared as a whole is grouped by', async () => {
+  expect(await rows('/lists?select=count(),plain->>0')).toEqual([{ count: 2, plain: '1' }])
 })

@@ -13,9 +13,11 @@ const schema = `
     'SELECT * FROM api.clients WHERE id = $1.client_id';
   CREATE FUNCTION api.computed_projects(api.clients) RETURNS SETOF api.projects STABLE LANGUAGE sql AS
     'SELECT * FROM api.projects WHERE client_id = $1.id';
+  CREATE TABLE api.tasks (id int PRIMARY KEY, project_id int REFERENCES api.projects);
   CREATE FUNCTION other.root() RETURNS text STABLE LANGUAGE sql AS $$SELECT 'root'$$;
   INSERT INTO api.clients VALUES (1, 'Microsoft'), (2, 'Apple');
   INSERT INTO api.projects VALUES (1, 'Windows 7', 1), (2, 'Windows 10', 1), (3, 'IOS', 2), (4, 'OSX', NULL);
+  INSERT INTO api.tasks VALUES (1, 4), (2, 3), (3, 1);
   GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA api TO anon;`
 
 const keys = { 'db-schemas': 'api, other', 'db-anon-role': 'anon', 'db-pool': 1, 'db-tx-end': 'rollback' }
@@ -87,4 +89,16 @@ test('OPTIONS finds a root function in the schema that it is configured with', a
   const { status, headers } = await service.ask('/', { method: 'OPTIONS' })
   expect([status, headers.allow]).toEqual([200, 'OPTIONS,GET,HEAD,POST'])
   expect((await service.ask('/')).text).toBe('"root"')
+})
+
+test.each([
+  'projects(client_id(name))&order=projects(client_id)',
+  '...projects(client_id(name))&order=projects(client_id)',
+  'projects(clients(name))&order=projects(clients)',
+  'projects(clients(name))&order=projects(clients->name)',
+  'projects(...clients(it:projects(id)))&order=projects(it)',
+])('rows are ordered by what is embedded in what they embed: %s', async query => {
+  const { status, text } = await get(`/tasks?select=id,${query}`)
+  const rows: { id: number }[] = JSON.parse(text)
+  expect([status, rows.map?.(({ id }) => id)], text).toEqual([200, [2, 3, 1]])
 })

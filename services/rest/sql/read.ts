@@ -3,7 +3,7 @@
  * becomes a JSON object of its row, a relation to many an array that is made inside the subquery; a spread hands its columns up instead.
  */
 import type { Range } from '../parse/types.ts'
-import type { Condition, EmbeddedNode, PlannedColumn, PlannedOrder, ReadNode } from '../plan/types.ts'
+import type { Condition, EmbeddedNode, PlannedColumn, ReadNode } from '../plan/types.ts'
 import { conditionSql, fieldSql, type Scope, whereSql } from './condition.ts'
 import { digitsOf, identifier, limitSql, qualified, type StatementWriter, typeName, wholeRow } from './statement.ts'
 
@@ -48,6 +48,9 @@ function outputName({ field, alias, aggregate }: PlannedColumn): string {
 const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
   field.name === '*' && field.path.length === 0 && type === undefined && aggregate === undefined
 
+/** Types without an equality that Postgres can group by. */
+const incomparable = /^(json|xml|point|line|lseg|box|path|polygon|circle)(\[\])?$/
+
 const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
 
 /** Whether nothing of a node or of what is below it is shown. */
@@ -58,6 +61,19 @@ export const hasAggregates = (node: ReadNode): boolean =>
   node.select.some(item =>
     item.kind === 'column' ? item.aggregate !== undefined : item.spread && hasAggregates(item.node),
   )
+
+/** Whether an embedding in this node is shown by that name: here, or in what is spread into it. */
+const showsEmbedding = (node: ReadNode, name: string): boolean =>
+  embeddings(node).some(child => (child.spread ? showsEmbedding(child.node, name) : child.name === name))
+
+/** With what is embedded behind the columns: of a key that jsonb has twice the last value stays, and an embedding hides the column of its name. */
+const embeddedLast = (node: ReadNode): ReadNode => ({
+  ...node,
+  select: [
+    ...node.select.filter(item => item.kind === 'column'),
+    ...embeddings(node).map(child => ({ ...child, node: embeddedLast(child.node) })),
+  ],
+})
 
 class ReadWriter {
   readonly #writer: StatementWriter
@@ -89,9 +105,7 @@ class ReadWriter {
     const { aggregate } = column
     if (aggregate === undefined) {
       level.list.push(`${expression} AS ${identifier(name)}`)
-      // Under its own name a column is grouped by as it is, whatever it is cast to. What a conversion makes of a domain is json, which cannot be compared.
-      const isAsItIs = column.alias === undefined || column.field.toOutput !== undefined
-      const group = isAsItIs ? fieldSql(this.#writer, source, column.field) : expression
+      const group = this.#group(source, column, expression)
       level.groups.push(group)
       level.keys.push(group)
       level.handed.push({ column: name, name, aggregate })
@@ -103,6 +117,16 @@ class ReadWriter {
       level.list.push(`${aggregated(expression, aggregate)} AS ${identifier(name)}`)
       level.hasAggregates = true
     }
+  }
+
+  /** What a column that is no aggregate is grouped by: under its own name the column as it is, whatever is shown of it. So does PostgREST. */
+  #group(source: string, column: PlannedColumn, expression: string): string {
+    const { field, alias } = column
+    const isOwnName = outputName(column) === field.name
+    if (isOwnName && field.baseType !== undefined && !incomparable.test(field.baseType))
+      return fieldSql(this.#writer, source, { ...field, path: [] })
+    // A conversion of a domain makes json, which cannot be compared.
+    return alias === undefined || field.toOutput !== undefined ? fieldSql(this.#writer, source, field) : expression
   }
 
   #spread(level: Level, child: EmbeddedNode, handed: readonly Handed[], handsUp: boolean): void {
@@ -158,7 +182,8 @@ class ReadWriter {
     const columns = isOrderedBy ? `${identifier(child.node.alias)}.*` : undefined
     // What a spread hands up is grouped by where its parent is.
     const isCompared = child.spread && isGrouped
-    const { text, handed } = this.select(child.node, from, conditions, { handsUp, isCompared }, columns)
+    const shown = isGrouped ? embeddedLast(child.node) : child.node
+    const { text, handed } = this.select(shown, from, conditions, { handsUp, isCompared }, columns)
     const alias = identifier(child.alias)
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
@@ -207,12 +232,16 @@ class ReadWriter {
     }
   }
 
-  #order(source: string, order: readonly PlannedOrder[]): string {
+  #order({ alias: source, order, select }: ReadNode): string {
     if (order.length === 0) return ''
     const terms = order.map(({ field, child, direction, nulls }) => {
       const way = direction === undefined ? '' : direction === 'asc' ? ' ASC' : ' DESC'
       const last = nulls === undefined ? '' : nulls === 'first' ? ' NULLS FIRST' : ' NULLS LAST'
-      return `${fieldSql(this.#writer, child ?? source, field)}${way}${last}`
+      const expression = fieldSql(this.#writer, child ?? source, field)
+      const embedding = select.find(item => item.kind === 'embedded' && item.alias === child)
+      // An embedding hides the column of its name, and is json, which has no order.
+      const isHidden = embedding?.kind === 'embedded' && showsEmbedding(embedding.node, field.name)
+      return `${isHidden && field.path.length === 0 ? `CAST(${expression} AS jsonb)` : expression}${way}${last}`
     })
     return ` ORDER BY ${terms.join(', ')}`
   }
@@ -252,7 +281,7 @@ class ReadWriter {
     const list = columns.length === 0 ? empty : columns.join(', ')
     // Groups come in the order of their keys, where no other is asked for: hashing would make it one of chance.
     const grouped = groups !== '' && node.order.length === 0 && level.keys.length > 0
-    const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node.alias, node.order)
+    const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node)
     const rest = `${whereSql(conditions)}${groups}${order}${this.#range(node.range)}`
     return { text: `SELECT ${list} FROM ${from}${joins.join('')}${rest}`, handed: level.handed }
   }
