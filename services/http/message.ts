@@ -38,7 +38,7 @@ export type AnswerStream = {
    * @returns false where the client is slower than this: whoever can, waits until `drained`
    */
   write(text: string | Buffer): boolean
-  /** Lets so many more bytes wait for a client that is slow; false where the server has no room for them. */
+  /** Makes room for so many bytes beside those that wait for a slow client already; false where the server has none. */
   allow(bytes: number): boolean
   /** Resolves once the client has fetched what there is, or is gone. */
   drained(): Promise<void>

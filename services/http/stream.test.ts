@@ -156,18 +156,40 @@ test('a client of HTTP/1.0 that is hung up on sees that it has not all', async (
 })
 
 test('a writer is allowed no more than may be held, also where it is alone', async () => {
-  let allowed = 0
+  let isAllowed: boolean[] = []
   const { port } = await serve(
     async (out, signal) => {
-      while (allowed < 100 && out.allow(1_000_000)) allowed++
+      isAllowed = [out.allow(10_000_000), out.allow(10_000_001)]
       await new Promise(resolve => signal.addEventListener('abort', resolve))
     },
     { maximumHeldBytes: 10_000_000 },
   )
   const response = await fetchFrom(port)
-  await until(() => allowed > 0)
+  await until(() => isAllowed.length > 0)
   response.destroy()
-  expect(allowed).toBe(10)
+  expect(isAllowed).toEqual([true, false])
+})
+
+test('a writer of small pieces is allowed a step at each of them as long as what waits fits', async () => {
+  const chunk = 'x'.repeat(16_384)
+  const chunks = 600
+  let allowed = 0
+  const { port } = await serve(
+    async out => {
+      for (; allowed < chunks && out.allow(262_144); allowed++) out.write(chunk)
+    },
+    { maximumHeldBytes: 12_000_000 },
+  )
+  const response = await fetchFrom(port)
+  response.pause()
+  await until(() => allowed === chunks)
+  let length = 0
+  response.on('data', (piece: Buffer) => {
+    length += piece.length
+  })
+  response.resume()
+  await once(response, 'end')
+  expect(length).toBe(chunk.length * chunks)
 })
 
 test('a writer that waits is held back by a slow client, and gets everything through', async () => {

@@ -151,8 +151,11 @@ export async function writeStream(
       return isQuick
     },
     allow(bytes) {
-      if (!hasRoom(held + allowed + bytes)) return false
-      allowed += bytes
+      // What one step left unused counts for the next: a writer of small pieces asks for a step at each of them.
+      const waits = response.writableLength + bytes
+      if (waits <= allowed) return true
+      if (!hasRoom(held + waits)) return false
+      allowed = waits
       return true
     },
     drained() {

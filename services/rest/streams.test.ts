@@ -149,6 +149,16 @@ describe('an answer of 50 MiB', () => {
     expect((await rest(socket)).isWhole).toBe(true)
   })
 
+  test('takes as much room in memory as it is long, and no more', async () => {
+    const keysOfRoom = { ...keys, 'db-pool': 1, 'server-max-held-bytes': largeBytes + 5_000_000 }
+    const roomy = await startService(postgres.uri('authenticator'), keysOfRoom)
+    onTestFinished(() => roomy.stop())
+    const socket = await slowClient('GET /large HTTP/1.1', roomy.port)
+    await until(isHeldBack)
+    expect((await roomy.ask('/nothing')).text).toBe('[]')
+    expect((await rest(socket)).isWhole).toBe(true)
+  })
+
   test('gives way to others where there is no room to read it into memory', { timeout: 30_000 }, async () => {
     const small = { ...keys, 'db-pool': 2, 'server-max-held-bytes': 1_048_576 }
     const crowded = await startService(postgres.uri('authenticator'), small)
