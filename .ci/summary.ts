@@ -1,6 +1,7 @@
 /**
- * Reads the reports of test runs and prints the closing line. A skipped test counts as a failure unless
- * docs/skipped-tests.md lists it by name, so that nothing stops being tested unseen; so does a run of no tests.
+ * Reads the reports of test runs and prints what failed, and the closing line: of a long log often only the end is kept.
+ * A skipped test counts as a failure unless docs/skipped-tests.md lists it by name, so that nothing stops being tested
+ * unseen. So does a run of no tests, and a file of none: its worker died before it had read the file.
  */
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
@@ -12,7 +13,9 @@ const reportSchema = z.object({
       name: z.string(),
       status: z.string(),
       message: z.string().optional(),
-      assertionResults: z.array(z.object({ fullName: z.string(), status: z.string() })),
+      assertionResults: z.array(
+        z.object({ fullName: z.string(), status: z.string(), failureMessages: z.array(z.string()).default([]) }),
+      ),
     }),
   ),
 })
@@ -40,12 +43,22 @@ const count = (...statuses: string[]): number => tests.filter(test => statuses.i
 const skipped = tests.filter(test => test.status !== 'passed' && test.status !== 'failed')
 const unlisted = skipped.filter(test => !listed.has(test.fullName))
 const brokenFiles = files.filter(
-  file => file.status === 'failed' && file.assertionResults.every(test => test.status !== 'failed'),
+  file =>
+    file.assertionResults.length === 0 ||
+    (file.status === 'failed' && file.assertionResults.every(test => test.status !== 'failed')),
 )
+/** Enough of a message to know the failure by. */
+const shownOf = (message: string): string => message.split('\n').slice(0, 12).join('\n').slice(0, 1_500)
 
 for (const test of skipped)
   console.log(`skipped${listed.has(test.fullName) ? '' : ', and not listed'}: ${test.fullName}`)
 for (const file of brokenFiles) console.log(`did not run: ${file.name}`)
+for (const file of files) {
+  for (const test of file.assertionResults) {
+    if (test.status === 'failed')
+      console.log(`failed: ${file.name}: ${test.fullName}\n${test.failureMessages.map(shownOf).join('\n')}`)
+  }
+}
 
 const passed = count('passed')
 const missing = reports.filter(report => report === undefined).length
