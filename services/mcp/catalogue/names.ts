@@ -4,13 +4,20 @@ import { fenced } from '../text/fence.ts'
 
 const longestName = 100
 
+/** Whether two neighbouring letters have changed places. */
+function isSwapped(one: string, other: string): boolean {
+  if (one.length !== other.length) return false
+  const at = [...one].findIndex((letter, index) => letter !== other[index])
+  return at !== -1 && one.slice(0, at) + one.charAt(at + 1) + one.charAt(at) + one.slice(at + 2) === other
+}
+
 export function nearestNames(word: string, candidates: Iterable<string>, most = 3): readonly string[] {
   const wanted = word.toLowerCase().slice(0, longestName)
   const near: { name: string; distance: number }[] = []
   for (const name of new Set(candidates)) {
     const other = name.toLowerCase().slice(0, longestName)
     const holds = wanted.length > 2 && (other.includes(wanted) || (other.length > 2 && wanted.includes(other)))
-    const distance = holds ? 1 : editDistance(wanted, other)
+    const distance = holds || isSwapped(wanted, other) ? 1 : editDistance(wanted, other)
     if (distance <= Math.max(1, wanted.length / 3)) near.push({ name, distance })
   }
   return near

@@ -14,6 +14,8 @@ export type Relation = {
   /** As Postgres has estimated it; undefined: never analyzed, or not its to know. */
   readonly estimatedRows: number | undefined
   readonly comment: string | undefined
+  /** The extension that made it. */
+  readonly extension: string | undefined
 }
 
 type Schema = { readonly name: string; readonly comment: string | undefined }
@@ -47,7 +49,8 @@ export const overviewStatements: readonly OwnStatement[] = [
     text: `
 select relation.oid, namespace.nspname as schema, relation.relname as name, relation.relkind as kind, relation.relispartition as is_partition,
   case when relation.relkind in ('v', 'f') or relation.reltuples < 0 then null else relation.reltuples::bigint end as estimated_rows,
-  pg_catalog.left(description.description, ${shownComment}) as comment, vectors.attrelid is not null as has_vectors
+  pg_catalog.left(description.description, ${shownComment}) as comment, vectors.attrelid is not null as has_vectors,
+  extension.extname as extension
 from pg_catalog.pg_class relation
   join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
   left join pg_catalog.pg_description description
@@ -57,6 +60,9 @@ from pg_catalog.pg_class relation
     where attribute.attnum > 0 and not attribute.attisdropped
       and attribute.atttypid in (select type.oid from pg_catalog.pg_type type where type.typname in ${vectorTypes})
   ) vectors on vectors.attrelid = relation.oid
+  left join pg_catalog.pg_depend membership
+    on membership.classid = 'pg_catalog.pg_class'::regclass and membership.objid = relation.oid and membership.objsubid = 0 and membership.deptype = 'e'
+  left join pg_catalog.pg_extension extension on extension.oid = membership.refobjid
 where relation.relkind in ('r', 'p', 'v', 'm', 'f') and ${ofUsers('namespace')}
   and pg_catalog.has_schema_privilege(namespace.oid, 'usage') and ${isUsable('relation')}
 order by namespace.nspname collate "C", relation.relname collate "C"
@@ -91,6 +97,7 @@ export function overviewOf([relations, schemas]: readonly Rows[]): Overview {
       hasVectors: cells.flag('has_vectors'),
       estimatedRows: cells.maybe('estimated_rows') === undefined ? undefined : cells.number('estimated_rows'),
       comment: cells.maybe('comment'),
+      extension: cells.maybe('extension'),
     }),
   )
   return {

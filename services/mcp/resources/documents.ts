@@ -103,12 +103,17 @@ function schemasDocument({ schemas, relations, isCut }: Overview): Document {
   }
 }
 
+const isOwn = ({ extension }: Relation): boolean => extension === undefined
+
 function schemaDocument({ schemas, relations }: Overview, name: string): Document | undefined {
   const schema = schemas.find(one => one.name === name)
   if (schema === undefined) return undefined
-  const tables = relations
-    .filter(relation => relation.schema === name)
-    .map(relation => ({ ...describedRelation(relation), uri: tableUri(name, relation.name) }))
+  const inSchema = relations.filter(relation => relation.schema === name)
+  // The end of a list that is too long is cut.
+  const tables = [...inSchema.filter(isOwn), ...inSchema.filter(relation => !isOwn(relation))].map(relation => ({
+    ...describedRelation(relation),
+    uri: tableUri(name, relation.name),
+  }))
   return {
     object: { name, description: schema.comment, tables },
     lists: ['tables'],
@@ -116,13 +121,14 @@ function schemaDocument({ schemas, relations }: Overview, name: string): Documen
   }
 }
 
-const describedRelation = ({ name, type, estimatedRows, comment, isPartition, hasVectors }: Relation) => ({
+const describedRelation = ({ name, type, estimatedRows, comment, isPartition, hasVectors, extension }: Relation) => ({
   name,
   type,
   estimated_rows: estimatedRows,
   description: comment,
   ...(isPartition ? { is_partition: true } : {}),
   ...(hasVectors ? { has_vectors: true } : {}),
+  ...(extension === undefined ? {} : { extension }),
 })
 
 async function tableDocument(

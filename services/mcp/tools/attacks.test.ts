@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import { createCatalogue } from '../catalogue/index.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Tool } from '../core/tool.ts'
@@ -68,6 +69,7 @@ beforeAll(async () => {
   const parts = {
     entries: createEntries(() => [database]),
     databases,
+    catalogue: createCatalogue(databases, Date.now),
     limits: { resultTokens: 10_000, resultBytes: 10_000_000, requestBytes: 10_000_000 },
   }
   tools = {
@@ -283,6 +285,7 @@ test('strings end where the server thinks they do, whatever the role has set', a
   const parts = {
     entries: createEntries(() => [own]),
     databases,
+    catalogue: createCatalogue(databases, Date.now),
     limits: { resultTokens: 10_000, resultBytes: 1, requestBytes: 1 },
   }
   const { text } = await call(queryDatabase(parts, confirmations, cursors), {
@@ -392,7 +395,16 @@ test('settings that may hold a password are not shown, by whatever statement ask
   const own = databaseOf(postgres, { name: 'settings' })
   const limits = { resultTokens: 10_000, resultBytes: 1_000_000, requestBytes: 1 }
   const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: () => {}, warn: () => {} })
-  const tool = queryDatabase({ entries: createEntries(() => [own]), databases: access, limits }, confirmations, cursors)
+  const tool = queryDatabase(
+    {
+      entries: createEntries(() => [own]),
+      databases: access,
+      catalogue: createCatalogue(access, Date.now),
+      limits,
+    },
+    confirmations,
+    cursors,
+  )
   const asked = (sql: string) => call(tool, { query: sql })
   const shown = async (sql: string) => expect((await asked(sql)).text, sql).not.toContain('Refused')
   const hidden = async (sql: string) => {

@@ -10,6 +10,7 @@ import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { flagArgument, textArgument } from './arguments.ts'
+import { missingRelation } from './missing-relation.ts'
 import type { QueryParts } from './query-database.ts'
 import { statementFailure } from './statement-failure.ts'
 
@@ -47,6 +48,9 @@ function relationOf(table: string, schema: string | undefined): string {
   return `${quoted(schema ?? 'public')}.${quoted(table)}`
 }
 
+const counting = 'SELECT count(*) '
+const estimating = 'EXPLAIN (FORMAT JSON) SELECT 1 '
+
 type Source = { readonly relation: string; readonly where: string | undefined }
 const sqlOf = ({ relation, where }: Source): string =>
   `FROM ${relation}${where === undefined ? '' : ` WHERE (\n${where}\n)`}`
@@ -62,7 +66,7 @@ function answer(count: number, isEstimate: boolean, why: string): Outcome<ToolRe
   return { kind: 'result', result: { content: [{ type: 'text', text }], structuredContent: { count, isEstimate } } }
 }
 
-export function countRows({ entries, databases }: QueryParts): Tool {
+export function countRows({ entries, databases, catalogue }: QueryParts): Tool {
   async function first(database: DatabaseSettings, sql: string, context: CallContext) {
     const analysis = analyse(await parseStatement(sql))
     // A condition is a read, whatever the database allows.
@@ -72,11 +76,11 @@ export function countRows({ entries, databases }: QueryParts): Tool {
   }
 
   const estimated = async (database: DatabaseSettings, source: Source, context: CallContext, why: string) =>
-    answer(planRows(await first(database, `EXPLAIN (FORMAT JSON) SELECT 1 ${sqlOf(source)}`, context)), true, why)
+    answer(planRows(await first(database, `${estimating}${sqlOf(source)}`, context)), true, why)
 
   async function counted(database: DatabaseSettings, source: Source, context: CallContext) {
     try {
-      return answer(Number(await first(database, `SELECT count(*) ${sqlOf(source)}`, context)), false, '')
+      return answer(Number(await first(database, `${counting}${sqlOf(source)}`, context)), false, '')
     } catch (error) {
       if (!(error instanceof DatabaseError) || error.sqlState !== '57014') throw error
       return estimated(
@@ -94,6 +98,7 @@ export function countRows({ entries, databases }: QueryParts): Tool {
     const database = entries.current(context.caller)
     if (database === undefined) return toolError('No database is open to this caller.')
     const where = textArgument(args, 'where')
+    const prefix = (flagArgument(args, 'estimate') ? estimating : counting).length
     const source = { relation: relationOf(table, textArgument(args, 'schema')), where }
     try {
       if (where !== undefined && !(await isExpression(where)))
@@ -103,9 +108,10 @@ export function countRows({ entries, databases }: QueryParts): Tool {
         : await counted(database, source, context)
     } catch (error) {
       if (error instanceof StatementRefusal) databases.refused(database, sqlOf(source), context, name)
-      const failure = statementFailure(error, sqlOf(source), database, 'SELECT count(*) '.length)
+      const failure = statementFailure(error, sqlOf(source), database, prefix)
       if (failure === undefined) throw error
-      return toolError(failure)
+      const reading = { database, context, tool: name }
+      return toolError(failure + (await missingRelation(error, sqlOf(source), prefix, reading, catalogue)))
     }
   }
 

@@ -10,6 +10,7 @@ import { fenced } from '../text/fence.ts'
 import { planFindings } from '../text/plan.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import { textArgument } from './arguments.ts'
+import { missingRelation } from './missing-relation.ts'
 import type { QueryParts } from './query-database.ts'
 import { statementFailure } from './statement-failure.ts'
 
@@ -48,7 +49,7 @@ function cutToTokens(text: string, tokens: number): string {
   return text
 }
 
-export function executeExplain({ entries, databases, limits }: QueryParts): Tool {
+export function executeExplain({ entries, databases, catalogue, limits }: QueryParts): Tool {
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
     const query = textArgument(args, 'query')
     if (query === undefined) return toolError('query: must be a SELECT, and is empty.')
@@ -89,7 +90,8 @@ export function executeExplain({ entries, databases, limits }: QueryParts): Tool
       if (error instanceof StatementRefusal) databases.refused(database, statement, context, name)
       const failure = statementFailure(error, statement, database, prefix)
       if (failure === undefined) throw error
-      return toolError(failure)
+      const reading = { database, context, tool: name }
+      return toolError(failure + (await missingRelation(error, statement, prefix, reading, catalogue)))
     }
   }
 

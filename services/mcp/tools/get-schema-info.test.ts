@@ -12,7 +12,12 @@ let server: CatalogueTest
 let now = 0
 beforeAll(async () => {
   server = await startCatalogueTest({}, () => now)
-  for (const sql of ['CREATE ROLE reader LOGIN', 'CREATE DATABASE large', 'CREATE DATABASE small'])
+  for (const sql of [
+    'CREATE ROLE reader LOGIN',
+    'CREATE DATABASE large',
+    'CREATE DATABASE small',
+    'CREATE DATABASE extended',
+  ])
     await server.postgres.run(sql)
   // A type that keeps its dimensions as pgvector's does: the modifier is their number.
   await server.postgres.run(
@@ -181,6 +186,11 @@ describe('what is not there', () => {
     expect(await errorOf({ schema_name: 'pubic' })).toMatch(
       /^schema_name: .*"pubic".*Did you mean one of these\?\n.*<(data-\w+)>\npublic\n<\/\1>$/s,
     )
+    // Two letters that have changed places, in a short name.
+    expect(await errorOf({ schema_name: 'hdiden' })).toMatch(/>\nhidden\n</)
+    expect(await errorOf({ schema_name: 'public', table_name: 'salaries' })).toMatch(
+      /Other schemas have it:\n.*>\nhidden\.salaries\n</s,
+    )
     expect(await errorOf({ schema_name: 'public', table_name: 'custmers' })).toMatch(/>\ncustomers\n</)
     expect(await errorOf({ table_name: 'order' })).toMatch(/>\norders\n</)
     expect(await errorOf({ schema_name: 'pg_catalog' })).toContain("Postgres's own")
@@ -223,6 +233,44 @@ describe('what is not there', () => {
   test('is a database that cannot be reached', async () => {
     const text = await errorOf({}, { name: 'gone', port: 1 })
     expect(text).toBe('The database "gone" cannot be reached. Try again in a moment.')
+  })
+})
+
+describe('what extensions made', () => {
+  const extended = { database: 'extended' }
+  beforeAll(async () => {
+    const tables = Array.from({ length: 9 }, (_, number) => `CREATE TABLE own_${number} (id int)`)
+    await server.postgres.run(
+      `CREATE SCHEMA statistics; CREATE EXTENSION pg_stat_statements SCHEMA statistics; CREATE EXTENSION pg_buffercache;
+       CREATE EXTENSION pg_walinspect SCHEMA statistics; ${tables.join('; ')}`,
+      'extended',
+    )
+  })
+
+  test('does not fill the first answer, which says how to see it', async () => {
+    const text = await textOf({}, extended)
+    expect(text).toMatch(
+      /9 tables and views \(without \d that extensions made; include_extensions: true shows them\)\./,
+    )
+    expect(text).toContain('# public.own_0 TABLE')
+    expect(text).not.toContain('pg_stat_statements')
+    expect(await textOf({ schema_name: 'public' }, extended)).not.toContain('pg_buffercache')
+    expect(await textOf({ vector_tables_only: true }, extended)).not.toContain('extensions made')
+  })
+
+  test('comes last if it is asked for', async () => {
+    const lines = (await textOf({ schema_name: 'public', include_extensions: true }, extended)).split('\n')
+    const places = ['public\town_8', 'public\tpg_buffercache'].map(name => lines.findIndex(one => one.includes(name)))
+    expect(places[0]).toBeGreaterThan(0)
+    expect(places[1]).toBeGreaterThan(Number(places[0]))
+  })
+
+  test('is found by its name, by a search, and in a schema that has nothing else', async () => {
+    expect(await textOf({ table_name: 'pg_stat_statements' }, extended)).toContain(
+      '# statistics.pg_stat_statements VIEW',
+    )
+    expect(await textOf({ search: 'pg_stat_statements' }, extended)).toContain('statistics\tpg_stat_statements')
+    expect(await textOf({ schema_name: 'statistics' }, extended)).toContain('# statistics.pg_stat_statements VIEW')
   })
 })
 

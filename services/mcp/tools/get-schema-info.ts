@@ -47,6 +47,7 @@ const definition: ToolDefinition = {
       vector_tables_only: { type: 'boolean', default: false },
       compact: { type: 'boolean', default: false, description: 'Names and types only' },
       include_partitions: { type: 'boolean', default: false },
+      include_extensions: { type: 'boolean', default: false },
       cursor: { type: 'string', maxLength: 100, description: 'Next page: as given, with the same arguments' },
     },
     additionalProperties: false,
@@ -100,6 +101,7 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
       table: textArgument(args, 'table_name'),
       vectorsOnly: flagArgument(args, 'vector_tables_only'),
       includePartitions: flagArgument(args, 'include_partitions'),
+      includeExtensions: flagArgument(args, 'include_extensions'),
       isSearch: search !== undefined,
     }
     const choice = chooseRelations(overview, question)
@@ -123,8 +125,10 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
     isCompact: boolean,
     reading: Reading,
   ): Promise<Answer> {
-    const { relations } = choice
-    const total = `${counted(relations.length)}${overview.isCut ? ' and more, which are not listed' : ''}`
+    const { relations, ofExtensions } = choice
+    const left =
+      ofExtensions === 0 ? '' : ` (without ${ofExtensions} that extensions made; include_extensions: true shows them)`
+    const total = `${counted(relations.length)}${overview.isCut ? ' and more, which are not listed' : ''}${left}`
     if (choice.kind === 'summary')
       return {
         kind: 'sections',

@@ -44,7 +44,7 @@ function knowledgeOf({ knowledgebase }: McpSettings): KnowledgeParts | undefined
 /** @throws ProviderError where the base URL of a provider cannot be used */
 export function createTools({ settings, entries, databases, catalogue, resources, logins, now }: ToolParts): Tool[] {
   const { limits, disabled, sealingKey } = settings
-  const query = { entries, databases, limits }
+  const query = { entries, databases, catalogue, limits }
   const look = { entries, access: databases, limits }
   const embedder = settings.embedding && createEmbedder(settings.embedding)
   const tools = [

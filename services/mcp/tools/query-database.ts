@@ -1,4 +1,5 @@
 /** `query_database`: runs one statement; a read, unless the database allows writes and the caller may write. */
+import type { Catalogue } from '../catalogue/index.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
@@ -15,12 +16,15 @@ import { resultText } from '../text/result.ts'
 import { numberArgument, textArgument } from './arguments.ts'
 import type { Confirmations } from './confirmation.ts'
 import type { Cursors } from './cursor.ts'
+import { missingRelation } from './missing-relation.ts'
 import { type Page, pageOf } from './page.ts'
 import { statementFailure } from './statement-failure.ts'
 
 export type QueryParts = {
   readonly entries: DatabaseEntries
   readonly databases: Databases
+  /** Suggests names. */
+  readonly catalogue: Catalogue
   readonly limits: McpSettings['limits']
 }
 
@@ -86,7 +90,7 @@ function written({ tag, class: kind }: Analysis, { affected, columns }: Ran): st
 const [readDefinition, writeDefinition] = [definitionFor(false), definitionFor(true)]
 
 export function queryDatabase(
-  { entries, databases, limits }: QueryParts,
+  { entries, databases, catalogue, limits }: QueryParts,
   confirmations: Confirmations,
   cursors: Cursors,
 ): Tool {
@@ -136,17 +140,18 @@ export function queryDatabase(
     }
   }
 
-  function failed(
+  async function failed(
     error: unknown,
     statement: string,
     database: DatabaseSettings,
     context: CallContext,
     prefix = 0,
-  ): Outcome<ToolResult> {
+  ): Promise<Outcome<ToolResult>> {
     const failure = statementFailure(error, statement, database, prefix)
     if (error instanceof StatementRefusal) databases.refused(database, statement, context, name)
     if (failure === undefined) throw error
-    return toolError(failure)
+    const reading = { database, context, tool: name }
+    return toolError(failure + (await missingRelation(error, statement, prefix, reading, catalogue)))
   }
 
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {

@@ -1,5 +1,5 @@
 /** What a question about the schema is answered with: schemas, a list of tables, or tables with their columns. Pure. */
-import { suggestion } from '../catalogue/names.ts'
+import { fencedNames, suggestion } from '../catalogue/names.ts'
 import type { Overview, Relation } from '../catalogue/relations.ts'
 
 export type SchemaQuestion = {
@@ -7,14 +7,18 @@ export type SchemaQuestion = {
   readonly table: string | undefined
   readonly vectorsOnly: boolean
   readonly includePartitions: boolean
+  readonly includeExtensions: boolean
   readonly isSearch: boolean
 }
 
+/** `ofExtensions`: how many relations are left out because an extension made them. */
+type Chosen = { readonly relations: readonly Relation[]; readonly ofExtensions: number }
+
 export type SchemaChoice =
-  | { readonly kind: 'summary'; readonly relations: readonly Relation[] }
+  | (Chosen & { readonly kind: 'summary' })
   /** To be searched, or too many to show their columns. */
-  | { readonly kind: 'list'; readonly relations: readonly Relation[] }
-  | { readonly kind: 'columns'; readonly relations: readonly Relation[] }
+  | (Chosen & { readonly kind: 'list' })
+  | (Chosen & { readonly kind: 'columns' })
   | { readonly kind: 'unknown'; readonly problem: string }
 
 /** With more than these, columns are shown only of what is named. */
@@ -23,7 +27,7 @@ const mostWithColumns = 10
 const isSystemSchema = (name: string): boolean => name === 'information_schema' || name.startsWith('pg_')
 
 export function chooseRelations(overview: Overview, question: SchemaQuestion): SchemaChoice {
-  const { schema, table, vectorsOnly, includePartitions, isSearch } = question
+  const { schema, table, vectorsOnly, isSearch } = question
   if (schema !== undefined && !overview.schemas.some(({ name }) => name === schema)) {
     const names = overview.schemas.map(({ name }) => name)
     return { kind: 'unknown', problem: unknownSchema(schema, names) }
@@ -31,15 +35,30 @@ export function chooseRelations(overview: Overview, question: SchemaQuestion): S
   const inSchema = overview.relations.filter(relation => schema === undefined || relation.schema === schema)
   if (table !== undefined) {
     const named = namedRelations(inSchema, table)
-    if (named.length === 0) return { kind: 'unknown', problem: unknownTable(table, schema, inSchema) }
-    return { kind: named.length > mostWithColumns ? 'list' : 'columns', relations: named }
+    if (named.length === 0)
+      return { kind: 'unknown', problem: unknownTable(table, schema, inSchema, overview.relations) }
+    return { kind: named.length > mostWithColumns ? 'list' : 'columns', relations: named, ofExtensions: 0 }
   }
-  const relations = inSchema.filter(
+  const chosen = shownOf(inSchema, question)
+  if (isSearch) return { kind: 'list', ...chosen }
+  if (chosen.relations.length <= mostWithColumns) return { kind: 'columns', ...chosen }
+  return { kind: schema === undefined && !vectorsOnly ? 'summary' : 'list', ...chosen }
+}
+
+/** What an extension made comes last, or not at all: nobody asks for it first. A search finds it, and so does the name of a schema that has nothing else. */
+function shownOf(
+  inSchema: readonly Relation[],
+  { schema, vectorsOnly, includePartitions, includeExtensions, isSearch }: SchemaQuestion,
+): Chosen {
+  const all = inSchema.filter(
     ({ isPartition, hasVectors }) => (includePartitions || !isPartition) && (!vectorsOnly || hasVectors),
   )
-  if (isSearch) return { kind: 'list', relations }
-  if (relations.length <= mostWithColumns) return { kind: 'columns', relations }
-  return { kind: schema === undefined && !vectorsOnly ? 'summary' : 'list', relations }
+  const own = all.filter(({ extension }) => extension === undefined)
+  const made = all.filter(({ extension }) => extension !== undefined)
+  const isOnlyMade = schema !== undefined && own.length === 0
+  return includeExtensions || isSearch || isOnlyMade
+    ? { relations: [...own, ...made], ofExtensions: 0 }
+    : { relations: own, ofExtensions: made.length }
 }
 
 /** By the name alone, or as `schema.table`. */
@@ -53,10 +72,18 @@ function unknownSchema(schema: string, names: readonly string[]): string {
   return `schema_name: there is no schema "${schema}" that this role may use.${suggestion(schema, names)}`
 }
 
-function unknownTable(table: string, schema: string | undefined, relations: readonly Relation[]): string {
+function unknownTable(
+  table: string,
+  schema: string | undefined,
+  relations: readonly Relation[],
+  all: readonly Relation[],
+): string {
   const place = schema === undefined ? '' : ` in the schema "${schema}"`
   const names = relations.map(relation =>
     schema === undefined && table.includes('.') ? `${relation.schema}.${relation.name}` : relation.name,
   )
-  return `table_name: there is no table or view "${table}"${place} that this role may use.${suggestion(table, names)}`
+  const named = all.filter(({ name }) => name === table).slice(0, 3)
+  const elsewhere =
+    named.length === 0 ? '' : ` Other schemas have it:\n${fencedNames(named.map(one => `${one.schema}.${one.name}`))}`
+  return `table_name: there is no table or view "${table}"${place} that this role may use.${suggestion(table, names) || elsewhere}`
 }

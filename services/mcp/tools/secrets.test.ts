@@ -1,6 +1,7 @@
 /** What the catalogue keeps of passwords and of settings that hold secrets is shown to no role, by whatever statement, view or function asks for it. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import { createCatalogue } from '../catalogue/index.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import { createEntries } from '../database/entries.ts'
 import { createDatabaseAccess, type Databases } from '../database/index.ts'
@@ -49,7 +50,8 @@ const settingsOf = (changed: Partial<DatabaseSettings>) =>
 async function run(database: DatabaseSettings, query: string): Promise<{ isError: boolean; text: string }> {
   const limits = { resultTokens: 10_000, resultBytes: 10_000_000, requestBytes: 10_000_000 }
   const confirmations = createConfirmations(new Uint8Array(32), Date.now)
-  const parts = { entries: createEntries(() => [database]), databases, limits }
+  const catalogue = createCatalogue(databases, Date.now)
+  const parts = { entries: createEntries(() => [database]), databases, catalogue, limits }
   const tool = queryDatabase(parts, confirmations, createCursors(new Uint8Array(32), Date.now))
   const outcome = await tool.call({ query }, callContext())
   if (outcome.kind !== 'result') throw new Error('nothing is asked for')
@@ -195,7 +197,12 @@ test('where writes are allowed, no function or view is made that shows them', as
 test('a condition of count_rows reads none of them', async () => {
   const database = settingsOf({ user: 'reader' })
   const limits = { resultTokens: 10_000, resultBytes: 10_000_000, requestBytes: 10_000_000 }
-  const tool = countRows({ entries: createEntries(() => [database]), databases, limits })
+  const tool = countRows({
+    entries: createEntries(() => [database]),
+    databases,
+    catalogue: createCatalogue(databases, Date.now),
+    limits,
+  })
   const count = async (where: string) => {
     const outcome = await tool.call({ table: 'pg_roles', schema: 'pg_catalog', where }, callContext())
     return JSON.stringify(outcome)

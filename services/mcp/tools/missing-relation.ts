@@ -1,0 +1,61 @@
+/** What a statement probably meant where it names a table that is not there: by the place that Postgres points to, since the words of its message depend on its language. */
+import { DatabaseError } from '../../postgres/errors.ts'
+import type { Catalogue, Reading } from '../catalogue/index.ts'
+import { fencedNames, nearestNames, suggestion } from '../catalogue/names.ts'
+import type { Overview } from '../catalogue/relations.ts'
+
+const identifier = '("(?:[^"]|"")+"|[\\p{L}_][\\p{L}\\p{N}_$]*)'
+const relationName = new RegExp(`^${identifier}(?:\\s*\\.\\s*${identifier})?`, 'u')
+const mostSuggested = 3
+
+const plain = (part: string): string =>
+  part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : part.toLowerCase()
+
+type Missing = { readonly schema: string | undefined; readonly name: string }
+
+/** `position`: from 0, in code points. */
+function nameAt(statement: string, position: number): Missing | undefined {
+  const [, first, second] = relationName.exec([...statement].slice(position).join('')) ?? []
+  if (first === undefined) return undefined
+  return second === undefined
+    ? { schema: undefined, name: plain(first) }
+    : { schema: plain(first), name: plain(second) }
+}
+
+/** Pure. Returns an empty text where nothing is near. */
+function meantRelation({ schema, name }: Missing, { relations, schemas }: Overview): string {
+  const knowsSchema = schema === undefined || schemas.some(one => one.name === schema)
+  const inSchema = relations.filter(relation => schema === undefined || relation.schema === schema)
+  const near = new Set(
+    nearestNames(
+      name,
+      inSchema.map(relation => relation.name),
+    ),
+  )
+  const elsewhere = relations.filter(relation => relation.name === name)
+  const meant = [...elsewhere, ...inSchema.filter(relation => near.has(relation.name))].map(
+    relation => `${relation.schema}.${relation.name}`,
+  )
+  const said = [...new Set(meant)].slice(0, mostSuggested)
+  const suggested = said.length === 0 ? '' : ` Did you mean one of these?\n${fencedNames(said)}`
+  if (knowsSchema) return suggested.trimStart()
+  const names = schemas.map(one => one.name)
+  return `There is no schema "${schema}" that this role may use.${suggested || suggestion(schema, names)}`
+}
+
+/** Reads the catalogue only where the error is that a table is missing. Returns a text to append, or an empty one. */
+export async function missingRelation(
+  error: unknown,
+  statement: string,
+  prefix: number,
+  reading: Reading,
+  catalogue: Catalogue,
+): Promise<string> {
+  if (!(error instanceof DatabaseError) || error.sqlState !== '42P01' || error.position === null) return ''
+  const missing = nameAt(statement, error.position - 1 - prefix)
+  if (missing === undefined) return ''
+  // The error that is reported is the statement's own: one of the catalogue would hide it.
+  const overview = await catalogue.overview(reading).catch(() => undefined)
+  const meant = overview === undefined ? '' : meantRelation(missing, overview)
+  return meant === '' ? '' : `\n${meant}`
+}
