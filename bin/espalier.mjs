@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The command `espalier`. Node 24 runs our TypeScript as it is; where the Node that started this is older, the one
- * that came with the packages takes over, with the same arguments, signals and exit code.
+ * that came with the packages takes over, with the same arguments, signals and exit code, and ends when this one is killed.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -31,8 +31,11 @@ const flagsOf = new Map([
   ['mcp-bridge', servingFlags],
 ])
 const wanted = flagsOf.get(process.argv[2] ?? '') ?? []
+/** Set by an older Node for the newer one that it starts, with its process id. */
+const launcherVariable = 'ESPALIER_LAUNCHER'
 
 if (major >= 24) {
+  followLauncher()
   const cache = compileCacheFor(process.env)
   if (!wanted.every(flag => process.execArgv.includes(flag))) {
     const flags = [...wanted, ...process.execArgv]
@@ -51,7 +54,16 @@ if (major >= 24) {
     console.error(`espalier: needs Node 24, this is ${process.versions.node}; run npm ci to install it`)
     process.exit(1)
   }
-  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
+  const cache = compileCacheFor(process.env)
+  // With these flags from the start it does not replace itself, and keeps the channel by which it notices the end of this process.
+  const child = spawn(node, [...wanted, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    env: {
+      ...process.env,
+      ...(cache === undefined ? {} : { NODE_COMPILE_CACHE: cache }),
+      [launcherVariable]: String(process.pid),
+    },
+  })
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2']))
     process.on(signal, () => child.kill(signal))
   child.on('error', error => {
@@ -59,6 +71,17 @@ if (major >= 24) {
     process.exit(1)
   })
   child.on('exit', (code, signal) => process.exit(signal === null ? (code ?? 1) : 1))
+}
+
+/** Stops in order, as SIGTERM does, when the launcher is gone: killed, it passes no signal on, and this process would keep its port. */
+function followLauncher() {
+  const launcher = Number(process.env[launcherVariable])
+  delete process.env[launcherVariable]
+  if (Number.isNaN(launcher)) return
+  if (launcher !== process.ppid || !process.connected) process.exit(1)
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
+  // A command that has nothing more to do ends, although a listener waits.
+  process.channel?.unref()
 }
 
 function bundledNode() {

@@ -1,10 +1,12 @@
 /** The command where an older Node started it: what the newer one is told by signal is what the older one was told. */
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { freePort } from '../services/testing/postgres.ts'
 
 const command = fileURLToPath(new URL('espalier.mjs', import.meta.url))
 /** Makes a Node believe that it is an older one. */
@@ -49,6 +51,72 @@ test('signals that the REST service reloads by reach it, and end nothing', { tim
     expect(await ended).toBe(0)
   } finally {
     child.kill('SIGTERM')
+    rmSync(directory, { recursive: true, force: true })
+  }
+})
+
+/** All processes that it has started, and those that these have. */
+function descendants(pid: number): number[] {
+  const children = readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .filter(name => {
+      try {
+        // After the name in parentheses come state and parent.
+        return readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[1] === String(pid)
+      } catch {
+        return false
+      }
+    })
+    .map(Number)
+  return [...children, ...children.flatMap(descendants)]
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+const accepts = (port: number): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = createConnection(port, '127.0.0.1')
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+    socket.once('connect', () => socket.destroy())
+  })
+
+test.each([
+  ['the launcher of the REST service with two workers', 'rest', 0],
+  ['the first of its processes', 'rest', 1],
+  ['the launcher of the tool server', 'mcp', 0],
+  ['the launcher of the bridge', 'mcp-bridge', 0],
+])('SIGKILL of %s leaves nothing on the port', { timeout: 60_000 }, async (_, service, depth) => {
+  const directory = mkdtempSync(join(tmpdir(), 'espalier-killed-'))
+  const port = await freePort()
+  const file = join(directory, 'configuration')
+  const bridge = { server: { listen: `127.0.0.1:${port}`, auth: { type: 'none' } } }
+  const http = { enabled: true, address: `127.0.0.1:${port}`, auth: { enabled: false } }
+  const toolServer = { command: process.execPath, args: [command, 'mcp'], env: { ESPALIER_DB_PORT: '1' } }
+  const lines = {
+    rest: `server-host = "127.0.0.1"\nserver-port = ${port}\nserver-workers = 2\ndb-uri = "postgresql://nobody@127.0.0.1:1/none"\n`,
+    mcp: JSON.stringify({ http, databases: [{ name: 'none', host: '127.0.0.1', port: 1 }] }),
+    'mcp-bridge': JSON.stringify({ ...bridge, mcp_server: toolServer }),
+  }
+  writeFileSync(file, lines[service as keyof typeof lines])
+  const arguments_ = { rest: [file], mcp: ['-config', file], 'mcp-bridge': ['-c', file] }[service] ?? []
+  const child = spawn(process.execPath, ['--import', older, command, service, ...arguments_], { stdio: 'ignore' })
+  let all: number[] = []
+  try {
+    await expect.poll(() => accepts(port), { timeout: 20_000 }).toBe(true)
+    all = descendants(Number(child.pid))
+    expect(all.length).toBeGreaterThanOrEqual(service === 'mcp' ? 1 : 2)
+    process.kill(depth === 0 ? Number(child.pid) : Number(all[0]), 'SIGKILL')
+    await expect.poll(() => all.filter(isRunning), { timeout: 15_000 }).toEqual([])
+    expect(await accepts(port)).toBe(false)
+  } finally {
+    child.kill('SIGKILL')
+    for (const pid of all.filter(isRunning)) process.kill(pid, 'SIGKILL')
     rmSync(directory, { recursive: true, force: true })
   }
 })
