@@ -29,7 +29,7 @@ describe.each(disks)(
       await home.remove()
     })
 
-    test('is reported at once; databases can be deleted, and a killed installation starts', async () => {
+    test('is reported at once; databases can be deleted, and an installation that was killed or stopped starts', async () => {
       let running = await home.run()
       let api = createApiClient(running.api, running.token)
       const isAvailable = async (id: string) => (await api.read(id)).body.status === 'available'
@@ -69,6 +69,14 @@ describe.each(disks)(
       expect(await readiness()).toEqual(full)
       expect((await api.remove(second)).status).toBeLessThan(300)
       await gone(second)
+
+      await empty()
+      empty = await fillDisk(home.path)
+      await home.stop()
+      expect(running.process.exitCode).toBe(0)
+      running = await home.run()
+      api = createApiClient(running.api, running.token)
+      expect(await readiness()).toEqual(full)
 
       await empty()
       await eventually('ready', async () => (await readiness()).status === 200)
