@@ -142,6 +142,34 @@ describe('is refused', () => {
     expect(answer.headers['retry-after']).toBe(waits ? '2' : undefined)
   })
 
+  test('with 409 of a database whose suspension the cache of this replica does not know yet', async () => {
+    const id = await createSettled(client, 'unseen')
+    const { promise, resolve } = Promise.withResolvers<void>()
+    client.cluster.silence = promise
+    try {
+      const database = await storedDatabase(client, 'unseen')
+      await client.cluster.replace('ManagedDatabase', { ...database, spec: { ...database.spec, suspended: true } })
+      expectError(await ask(id), 409, /the database is suspending: resume it/)
+    } finally {
+      client.cluster.silence = undefined
+      resolve()
+    }
+  })
+
+  test('with 409, and is gone, where the database is suspended while the backup is written', async () => {
+    const id = await createSettled(client, 'between')
+    client.cluster.before = async (operation, kind) => {
+      if (operation !== 'create' || kind !== 'Backup') return
+      client.cluster.before = undefined
+      const database = await storedDatabase(client, 'between')
+      await client.cluster.replace('ManagedDatabase', { ...database, spec: { ...database.spec, suspended: true } })
+    }
+    expectError(await ask(id), 409, /the database is being suspended: resume it/)
+    const { items } = await client.cluster.list('Backup', { namespace })
+    const made = items.filter(({ spec }) => spec.databaseId === id)
+    expect(made.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toEqual([])
+  })
+
   test('with 400 where it is durable, or snapshots are not of one instant', async () => {
     const id = await createSettled(client, 'durable')
     expectError(await ask(id, {}, 'durable'), 400, /the durable tier is not enabled/)

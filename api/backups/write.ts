@@ -12,7 +12,7 @@ import {
   tenantHash,
 } from '../../crds/index.ts'
 import { timeOfId } from '../../values/id.ts'
-import { byDatabase, findOwned, idOf, readOwned } from '../caches.ts'
+import { byDatabase, idOf, readOwned } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
 import type { Attempt } from '../idempotency/claims.ts'
@@ -49,7 +49,8 @@ export async function createBackup(
   const earlier = ids.isRepeated ? await readOwned(cluster, 'Backup', namespace, ids.objectId) : undefined
   if (earlier !== undefined) return finished(earlier)
   await refuseSecondMaking(writer, ids)
-  const database = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, databaseId)
+  // Not from the cache: what was suspended a moment ago would take the backup, and fail it.
+  const database = await readOwned(cluster, 'ManagedDatabase', namespace, databaseId)
   if (database === undefined) throw notFound('database')
   requireBackupsInPlan(account)
   const key = { namespace, name: nameOf(database.metadata.name, ids.objectId) }
@@ -74,6 +75,7 @@ export async function createBackup(
       },
       spec: { databaseName: database.metadata.name, databaseId, kind, purpose: 'user' },
     })
+    await takeBackIfSuspended(writer, backup)
     return await finished(backup)
   } catch (error) {
     if (!isClusterError(error, 'AlreadyExists')) throw error
@@ -81,6 +83,21 @@ export async function createBackup(
     if (winner === undefined || idOf(winner) !== ids.objectId) throw error
     return finished(winner)
   }
+}
+
+/**
+ * The operator stops Postgres only where it sees no backup that waits. So a suspension asked for after the backup was written waits for it, and
+ * one asked for before is seen here.
+ * @throws ApiError 409, with the backup deleted
+ */
+async function takeBackIfSuspended({ context, account }: Writer, { metadata, spec }: Backup): Promise<void> {
+  const { cluster } = context
+  const { name, uid } = metadata
+  const { namespace } = account
+  const database = await readOwned(cluster, 'ManagedDatabase', namespace, spec.databaseId)
+  if (database?.spec.suspended !== true) return
+  await cluster.delete('Backup', { namespace, name }, { uid })
+  throw conflict('the database is being suspended: resume it, then take a backup')
 }
 
 const keptOf = ({ caches }: ApiContext, namespace: string, databaseId: string): number =>

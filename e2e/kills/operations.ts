@@ -16,8 +16,6 @@ const deadlines = {
   restore: minutes(60),
 }
 
-export const suspending = 'suspend and resume'
-
 /** A database that writers write to. `backup`: its newest, to restore from. */
 export type Written = {
   id: string
@@ -177,7 +175,7 @@ export function createOperations(target: Target, requests: Requests) {
         const resumed = await act(written, 'resume')
         const ends = [...suspended.outcome.ends, ...resumed.outcome.ends]
         const tookMs = suspended.outcome.tookMs + resumed.outcome.tookMs
-        return { operation: suspending, ends, tookMs }
+        return { operation: 'suspend and resume', ends, tookMs }
       },
   }
 }

@@ -1,19 +1,12 @@
 /**
  * Rounds of kills: while writers write, several operations are asked for at once, and processes are killed at random moments. In the end
  * every operation has succeeded, every acknowledged row is there, and every copy is of one instant. An operation that fails is a fault
- * whatever its reason, since no round deletes what an operation needs. There is one exception (`cannotWait`).
+ * whatever its reason, since no round deletes what an operation needs.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventually } from '../client.ts'
 import { type Chance, createChance, seed } from '../kubernetes/chance.ts'
-import {
-  createOperations,
-  type Operation,
-  type Operations,
-  type Outcome,
-  suspending,
-  type Written,
-} from './operations.ts'
+import { createOperations, type Operation, type Operations, type Outcome, type Written } from './operations.ts'
 import { createRequests, type Requests } from './requests.ts'
 import type { Target } from './target.ts'
 import { startWriters } from './writers.ts'
@@ -119,9 +112,6 @@ function choose({ operations }: Run, round: number, [first, second]: readonly Wr
   return wanted.filter(operation => operation !== undefined)
 }
 
-/** Asked for at the moment at which the round suspends the same database: nobody can say when a user resumes it. */
-const cannotWait = (error: string | undefined): boolean => error === 'the database is suspended: resume it first'
-
 async function strike({ target, report }: Run, ids: string[], chance: Chance): Promise<string[]> {
   const names: string[] = []
   await sleep(chance.between(0, target.killsWithinMs))
@@ -150,14 +140,10 @@ async function playRound(run: Run, round: number, written: readonly Written[]): 
     if (result.status === 'fulfilled') outcomes.push(result.value)
     else faults.push(`an operation did not end: ${String(result.reason)}`)
   }
-  const isSuspending = outcomes.some(({ operation }) => operation === suspending)
   for (const { operation, ends } of outcomes) {
-    for (const { status, error } of ends) {
-      const isExcused = status === 'failed' && isSuspending && cannotWait(error)
-      count(report.operations, `${operation} ${isExcused ? 'refused by a suspension' : status}`)
-    }
+    for (const { status } of ends) count(report.operations, `${operation} ${status}`)
   }
-  faults.push(...(await atRest(run, isSuspending)))
+  faults.push(...(await atRest(run)))
   await Promise.all(written.map(({ writers }) => writers.pause()))
   for (const { writers } of written) {
     const restored = outcomes.flatMap(outcome => outcome.restored ?? [])
@@ -176,7 +162,7 @@ async function playRound(run: Run, round: number, written: readonly Written[]): 
 }
 
 /** Waits until no Task runs, and databases and branches are available. @returns the Tasks that failed: those that nobody asked for as well */
-async function atRest({ requests: { read }, told }: Run, isSuspending: boolean): Promise<string[]> {
+async function atRest({ requests: { read }, told }: Run): Promise<string[]> {
   const tasks = (status: string) => read<Listed[]>(`/tasks?status=${status}&limit=100`)
   try {
     await eventually(
@@ -196,9 +182,7 @@ async function atRest({ requests: { read }, told }: Run, isSuspending: boolean):
   }
   const failed = (await tasks('failed')).filter(({ id }) => !told.has(id))
   for (const { id } of failed) told.add(id)
-  return failed
-    .filter(({ error }) => !(isSuspending && cannotWait(error)))
-    .map(({ id, name, error }) => `the task ${id} ${name} failed: ${error}`)
+  return failed.map(({ id, name, error }) => `the task ${id} ${name} failed: ${error}`)
 }
 
 /** Deletes what restores keep, so that the disk does not fill. */
