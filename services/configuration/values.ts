@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { isConnectionText, maskConnectionText, maskUserInfo } from './connection-text.ts'
 
 /** As the documentation names them; a mode is text of octal digits in a file and a number here. */
-export type ValueType = 'string' | 'integer' | 'boolean' | 'list' | 'mode'
+export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'list' | 'mode'
 export type Kind<Schema extends z.ZodType = z.ZodType> = {
   type: ValueType
   /** Continues the sentence that the key begins. */
@@ -38,6 +38,21 @@ export const whole = (least: number, most: number) => ({
         .transform(Number),
     ])
     .pipe(z.int().min(least).max(most)),
+})
+
+/** With decimals or without. */
+export const decimal = (least: number, most: number) => ({
+  type: 'number' as const,
+  rule: `must be a number from ${least} to ${most}`,
+  schema: z
+    .union([
+      z.number(),
+      z
+        .string()
+        .regex(/^\s*-?\d{1,15}(\.\d{1,15})?\s*$/)
+        .transform(Number),
+    ])
+    .pipe(z.number().min(least).max(most)),
 })
 
 export const seconds = () => whole(1, LONGEST_TIME)

@@ -135,6 +135,24 @@ describe.each([
   })
 })
 
+test('connections that are to be kept are open before the first call, and are given up with their database', async () => {
+  const count = async (database: string) => {
+    const text = `SELECT count(*)::int FROM pg_stat_activity WHERE datname = '${database}' AND application_name = 'espalier-mcp'`
+    return (await postgres.run(text)).rows[0].count
+  }
+  await postgres.run('CREATE DATABASE kept')
+  const times = { poolMinimum: 2, poolIdleMs: 1_000, poolCheckMs: 50 }
+  const kept = databaseOf(postgres, { name: 'kept', database: 'kept', ...times })
+  const started = await startMcp({ settings: { ...settings, databases: [kept] }, http, logger: silent })
+  try {
+    await expect.poll(() => count('kept'), { timeout: 5_000 }).toBe(2)
+    started.setDatabases([databaseOf(postgres)])
+    await expect.poll(() => count('kept'), { timeout: 5_000 }).toBe(0)
+  } finally {
+    await started.stop()
+  }
+})
+
 test('what it cannot be started with is told by its key', async () => {
   const start = (changed: Partial<HttpSettings>) =>
     startMcp({ settings, http: { ...http, ...changed }, logger: silent }).then(started => started.stop())

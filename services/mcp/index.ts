@@ -72,6 +72,7 @@ function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logi
     audit: createAudit(logger, auditStatements),
     warn: (facts, message) => logger.warn(facts, message),
   })
+  databases.prepare(configured)
   const catalogue = createCatalogue(databases, now)
   const resources = [createResources({ entries, access: databases, catalogue, settings })]
   const core: Core = createCore({
@@ -91,6 +92,7 @@ function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logi
   const setDatabases = (next: readonly DatabaseSettings[]) => {
     const tookWrites = entries.takeWrites()
     configured = next
+    databases.prepare(next)
     core.announce({ kind: 'resources' })
     if (entries.takeWrites() !== tookWrites) core.announce({ kind: 'tools' })
   }

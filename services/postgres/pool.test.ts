@@ -1,6 +1,6 @@
 /** The pool and its connections against a real Postgres. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { freePort, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { connectionAddress } from './address.ts'
 import type { Connection } from './connection.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from './errors.ts'
@@ -82,6 +82,39 @@ describe('the pool', () => {
     await second.run([{ text: 'BEGIN', values: [] }], true)
     pool.release(second)
     expect(await pid(await pool.acquire())).not.toBe(is)
+  })
+
+  test('keeps its minimum open unused, and beyond it drops what is idle or old', async () => {
+    const pool = open({ size: 3, maximumIdleMs: 1_000, maximumLifetimeMs: 5_000, checkMs: 20 })
+    expect(pool.figures.open).toBe(0)
+    pool.keep(2)
+    await expect.poll(() => pool.figures).toMatchObject({ open: 2, idle: 2 })
+    const all = await Promise.all([pool.acquire(), pool.acquire(), pool.acquire()])
+    const before = await Promise.all(all.map(pid))
+    for (const connection of all) pool.release(connection)
+    time += 1_000
+    await expect.poll(() => pool.figures).toMatchObject({ open: 2, idle: 2 })
+    time += 5_000
+    // Those that are too old are replaced.
+    await expect
+      .poll(async () => {
+        const now = await Promise.all([pool.acquire(), pool.acquire()])
+        const pids = await Promise.all(now.map(pid))
+        for (const connection of now) pool.release(connection)
+        return pids.filter(one => before.includes(one))
+      })
+      .toEqual([])
+    pool.keep(0)
+    time += 1_000
+    await expect.poll(() => pool.figures.open).toBe(0)
+  })
+
+  test('opens its minimum once Postgres can be reached, and fails no request for it', async () => {
+    const address = connectionAddress(`postgresql://postgres@127.0.0.1:${await freePort()}/postgres`)
+    const pool = open({ address, checkMs: 20 })
+    pool.keep(2)
+    await expect(pool.acquire()).rejects.toBeInstanceOf(ConnectionFailure)
+    expect(pool.figures).toMatchObject({ open: 0, waiting: 0 })
   })
 
   test('notices a connection that Postgres has ended', async () => {

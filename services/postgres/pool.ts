@@ -13,6 +13,8 @@ export type PoolSettings = {
   readonly maximumLifetimeMs: number
   /** How long one is kept that nobody uses. */
   readonly maximumIdleMs: number
+  /** How often idle connections are checked, and those below the minimum are opened; 30 s at most where it is not given. */
+  readonly checkMs?: number
   /** What takes longer has others behind it on its connection go elsewhere; 20 where it is not given. */
   readonly slowMs?: number
 }
@@ -40,13 +42,16 @@ export class Pool {
   #shared: Connection | undefined
   #aloneUntil = Number.NEGATIVE_INFINITY
   #opening = 0
+  /** So many are kept open, also while nobody uses them. */
+  #minimum = 0
   #timeouts = 0
   #isClosed = false
 
   constructor(settings: PoolSettings, now: () => number) {
     this.#settings = settings
     this.#now = now
-    this.#sweep = setInterval(() => this.#dropOld(), Math.min(30_000, Math.max(1_000, settings.maximumIdleMs / 2)))
+    const checkMs = Math.min(settings.checkMs ?? 30_000, Math.max(1_000, settings.maximumIdleMs / 2))
+    this.#sweep = setInterval(() => this.#check(), checkMs)
     this.#sweep.unref()
   }
 
@@ -121,6 +126,12 @@ export class Pool {
     return connection.runShared(steps, prepared, expectedMs, signal)
   }
 
+  /** Keeps at least so many connections open from now on, within the size. One that cannot be opened is tried again at the next check. */
+  keep(minimum: number): void {
+    this.#minimum = Math.min(minimum, this.#settings.size)
+    this.#openSpares()
+  }
+
   /** Refuses who waits and ends what is idle; what is in use ends when it is given back. */
   close(): void {
     this.#isClosed = true
@@ -147,13 +158,22 @@ export class Pool {
     this.#openMore()
   }
 
-  #dropOld(): void {
+  #check(): void {
     const now = this.#now()
-    const isOver = ({ connection, since }: Idle) =>
-      now - since >= this.#settings.maximumIdleMs || !connection.isUsable || this.#isOld(connection)
-    for (const idle of this.#idle.filter(isOver)) {
+    const isOver = ({ connection }: Idle) => !connection.isUsable || this.#isOld(connection)
+    const isUnused = ({ since }: Idle) => now - since >= this.#settings.maximumIdleMs
+    for (const idle of [...this.#idle]) {
+      if (!isOver(idle) && !(isUnused(idle) && this.#open.size > this.#minimum)) continue
       this.#idle.splice(this.#idle.indexOf(idle), 1)
       this.#drop(idle.connection)
+    }
+    this.#openSpares()
+  }
+
+  #openSpares(): void {
+    while (!this.#isClosed && this.#open.size + this.#opening < this.#minimum) {
+      this.#opening++
+      void this.#openOne(true)
     }
   }
 
@@ -169,7 +189,8 @@ export class Pool {
     }
   }
 
-  async #openOne(): Promise<void> {
+  /** `isSpare`: nobody waits for it. */
+  async #openOne(isSpare = false): Promise<void> {
     try {
       const connection = await Connection.open(this.#settings.address, this.#now, ended => this.#ended(ended))
       this.#opening--
@@ -179,6 +200,11 @@ export class Pool {
       this.#opening--
       // Postgres has no room for more: those that are open serve all who wait, one after the other.
       if (error instanceof ConnectionFailure && error.sqlState === '53300' && this.#open.size > 0) return
+      if (isSpare) {
+        // A request that has come meanwhile has counted on this one.
+        this.#openMore()
+        return
+      }
       // Who has waited longest is told; the others' own attempts go on.
       this.#nextWaiter()?.reject(error instanceof Error ? error : new Error(String(error)))
       this.#openMore()

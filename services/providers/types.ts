@@ -66,6 +66,8 @@ export type ChatRequest = {
   readonly messages: readonly ChatMessage[]
   readonly tools: readonly ChatTool[]
   readonly maximumTokens: number
+  /** The model's own where it is not given. */
+  readonly temperature?: number | undefined
 }
 
 export type ChatModel = { readonly name: string; readonly description?: string }

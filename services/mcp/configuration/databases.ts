@@ -18,6 +18,10 @@ const fields = [
     'ALLOW_PRIVILEGED_LOGIN',
     'SHOW_SECRETS',
     'POOL_MAX_CONNS',
+    'POOL_MIN_CONNS',
+    'POOL_MAX_CONN_IDLE_TIME',
+    'POOL_MAX_CONN_LIFETIME',
+    'POOL_HEALTH_CHECK_PERIOD',
     'CONNECT_TIMEOUT',
     'STATEMENT_TIMEOUT',
     'METADATA_TTL',
@@ -83,6 +87,14 @@ function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
 
   if (!telling.some(field => reader.isGiven(...at(field))))
     reader.refuse(table, 'must have a host, a database or a name; numbers of databases have no gaps')
+  const poolSize = take('pool_max_conns', (one, elsewhere) => reader.take(one, whole(1, 1_000), elsewhere)) ?? 8
+  const poolMinimum = take('pool_min_conns', (one, elsewhere) => reader.take(one, whole(0, 1_000), elsewhere)) ?? 0
+  if (poolMinimum > poolSize)
+    reader.refuse(
+      key('pool_min_conns'),
+      `must not be more than pool_max_conns, which is ${poolSize}`,
+      elsewhereOf(index, 'pool_min_conns'),
+    )
   const name = take('name', (one, elsewhere) => reader.take(one, connectionName(), elsewhere))
   // A connection that is only named is named after its database.
   const database = text('database') ?? name ?? 'postgres'
@@ -109,7 +121,11 @@ function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
     allowUnconfirmed: flag('allow_unconfirmed'),
     allowPrivilegedLogin: flag('allow_privileged_login'),
     showSecrets: flag('show_secrets'),
-    poolSize: take('pool_max_conns', (one, elsewhere) => reader.take(one, whole(1, 1_000), elsewhere)) ?? 8,
+    poolSize,
+    poolMinimum,
+    poolIdleMs: time('pool_max_conn_idle_time', 1_000, 86_400_000) ?? 1_800_000,
+    poolLifetimeMs: time('pool_max_conn_lifetime', 1_000, 86_400_000) ?? 3_600_000,
+    poolCheckMs: time('pool_health_check_period', 1_000, 3_600_000) ?? 30_000,
     connectTimeoutMs: time('connect_timeout', 100, 600_000) ?? 10_000,
     statementTimeoutMs: time('statement_timeout', 100, 86_400_000) ?? 30_000,
     metadataMs: time('metadata_ttl', 0, 86_400_000) ?? 300_000,

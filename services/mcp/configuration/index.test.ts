@@ -57,6 +57,10 @@ test('what nobody sets has its default', () => {
         allowPrivilegedLogin: false,
         showSecrets: false,
         poolSize: 8,
+        poolMinimum: 0,
+        poolIdleMs: 1_800_000,
+        poolLifetimeMs: 3_600_000,
+        poolCheckMs: 30_000,
         connectTimeoutMs: 10_000,
         statementTimeoutMs: 30_000,
         metadataMs: 300_000,
@@ -230,6 +234,39 @@ test('a connection string is refused by the keyword that is not heeded, and its 
   ])
   expect(problemsOf({ environment: uri('Pa%24sword=secret') }).join()).toMatch(/must be a connection string[^$]*$/)
   expect(problemsOf({ environment: uri('channel_binding=maybe') }).join()).toContain('databases[0].channel_binding')
+})
+
+test('what a pool keeps, and for how long, is of each database', () => {
+  const environment = {
+    ...{ ESPALIER_DB_1_HOST: 'one', ESPALIER_DB_POOL_MIN_CONNS: '3', ESPALIER_DB_POOL_MAX_CONN_IDLE_TIME: '5m' },
+    ...{ ESPALIER_DB_2_NAME: 'two', ESPALIER_DB_2_POOL_MAX_CONN_LIFETIME: '2h' },
+    ESPALIER_DB_2_POOL_HEALTH_CHECK_PERIOD: '10s',
+  }
+  expect(read({ environment }).databases).toMatchObject([
+    { poolMinimum: 3, poolIdleMs: 300_000, poolLifetimeMs: 3_600_000 },
+    { poolMinimum: 0, poolIdleMs: 1_800_000, poolLifetimeMs: 7_200_000, poolCheckMs: 10_000 },
+  ])
+  const file = 'databases: [{name: a, pool_max_conns: 2, pool_min_conns: 3, pool_max_conn_idle_time: 1}]'
+  expect(problemsOf({ file })).toEqual([
+    'databases[0].pool_min_conns (/etc/espalier/mcp.yaml, line 1) must not be more than pool_max_conns, which is 2',
+    expect.stringMatching(/^databases\[0\]\.pool_max_conn_idle_time .* must be a time like/),
+  ])
+})
+
+test('a temperature is one that every provider takes that can be asked', () => {
+  const llm = (provider: string, temperature: string) =>
+    `${database}llm: {provider: ${provider}, ${provider}_api_key: k, temperature: ${temperature}}`
+  expect(read({ file: llm('openai', '1.5') }).llm).toMatchObject([{ provider: 'openai', temperature: 1.5 }])
+  expect(read({ file: `${database}llm: {provider: ollama}` }).llm).toMatchObject([{ temperature: undefined }])
+  const environment = { ESPALIER_LLM_TEMPERATURE: '0.2' }
+  expect(read({ file: llm('anthropic', '1'), environment }).llm).toMatchObject([{ temperature: 0.2 }])
+  for (const wrong of ['2.1', '-1', 'warm'])
+    expect(problemsOf({ file: llm('openai', wrong) }).join()).toMatch(
+      /^llm\.temperature .* must be a number from 0 to 2$/,
+    )
+  expect(problemsOf({ file: llm('anthropic', '1.5') }).join()).toMatch(
+    /^llm\.temperature .* must be a number from 0 to 1 where Anthropic can be asked$/,
+  )
 })
 
 test('the audit log has the text of reads unless it is told otherwise', () => {

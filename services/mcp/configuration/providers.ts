@@ -1,5 +1,5 @@
 /** Other people's models: for embeddings, for chat, and for the questions asked of the knowledge base. */
-import { choice, httpUri, secret, truth, whole } from '../../configuration/values.ts'
+import { choice, decimal, httpUri, secret, truth, whole } from '../../configuration/values.ts'
 import { duration, path, words } from './kinds.ts'
 import type { Elsewhere, SettingsReader } from './reader.ts'
 import type { EmbeddingSettings, LlmSettings, McpSettings } from './types.ts'
@@ -99,6 +99,7 @@ export function readLlm(reader: SettingsReader): LlmSettings[] {
   const preferred = reader.take('llm.provider', choice(...llmProviders), elsewhere(section, 'provider'))
   const model = reader.take('llm.model', words(), elsewhere(section, 'model'))
   const maximumTokens = reader.take('llm.max_tokens', whole(1, 1_000_000), elsewhere(section, 'max_tokens')) ?? 4_096
+  const temperature = reader.take('llm.temperature', decimal(0, 2), elsewhere(section, 'temperature'))
   const timeoutMs = reader.take('llm.timeout', duration(100, 3_600_000), elsewhere(section, 'timeout')) ?? 120_000
   const reaches = new Map(llmProviders.map(one => [one, readReach(reader, section, one)]))
   if (!isEnabled(reader, section, preferred !== undefined)) return []
@@ -112,6 +113,7 @@ export function readLlm(reader: SettingsReader): LlmSettings[] {
     model: provider === preferred ? model : undefined,
     ...(reaches.get(provider) ?? { apiKey: undefined, baseUrl: undefined }),
     maximumTokens,
+    temperature,
     timeoutMs,
   })
   const first = settingsOf(preferred)
@@ -121,5 +123,12 @@ export function readLlm(reader: SettingsReader): LlmSettings[] {
     .filter(one => one !== preferred)
     .map(settingsOf)
     .filter(({ apiKey, baseUrl }) => apiKey !== undefined || baseUrl !== undefined)
-  return [first, ...others]
+  const all = [first, ...others]
+  if (temperature !== undefined && temperature > 1 && all.some(({ provider }) => provider === 'anthropic'))
+    reader.refuse(
+      'llm.temperature',
+      'must be a number from 0 to 1 where Anthropic can be asked',
+      elsewhere(section, 'temperature'),
+    )
+  return all
 }

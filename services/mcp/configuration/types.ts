@@ -22,6 +22,12 @@ export type DatabaseSettings = {
   readonly showSecrets: boolean
   /** Connections at most. */
   readonly poolSize: number
+  /** Connections that are kept open while nobody uses them. */
+  readonly poolMinimum: number
+  /** How long a connection above the minimum is kept that nobody uses; how old one may get; how often both are checked. */
+  readonly poolIdleMs: number
+  readonly poolLifetimeMs: number
+  readonly poolCheckMs: number
   readonly connectTimeoutMs: number
   readonly statementTimeoutMs: number
   /** How long what was read of its catalogue is believed. */
@@ -44,6 +50,8 @@ export type LlmSettings = {
   readonly apiKey: string | undefined
   readonly baseUrl: string | undefined
   readonly maximumTokens: number
+  /** undefined: the model's own. */
+  readonly temperature: number | undefined
   readonly timeoutMs: number
 }
 

@@ -26,7 +26,13 @@ type DatabaseAccessOptions = {
   readonly warn: (facts: object, message: string) => void
 }
 
-export type Databases = DatabaseAccess & StatementRunner & Catalogue & { close(): void }
+export type Databases = DatabaseAccess &
+  StatementRunner &
+  Catalogue & {
+    /** Opens the connections that are to be kept open of these databases, and none of any other. */
+    prepare(databases: readonly DatabaseSettings[]): void
+    close(): void
+  }
 
 /** Who asks, and for what. `isForAll`: what others wait for too, which takes from nobody's share. */
 type Asked = {
@@ -199,6 +205,7 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
         { mode: 'write', author: 'caller', statement },
         { rows: 0, milliseconds: 0, outcome: 'refused' },
       ),
+    prepare: databases => pools.prepare(databases),
     close: () => pools.close(),
   }
 }

@@ -5,14 +5,13 @@ import { Pool } from '../../postgres/pool.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import { createShares, type Shares } from './shares.ts'
 
-const maximumLifetimeMs = 3_600_000
-const maximumIdleMs = 1_800_000
-
 type Shared = { readonly pool: Pool; readonly shares: Shares }
 
 type Pools = {
   /** @throws ConnectionFailure where the settings are of no use */
   of(database: DatabaseSettings): Shared
+  /** Opens what is to be kept open of these databases. Of any other nothing is kept from now on. */
+  prepare(databases: readonly DatabaseSettings[]): void
   close(): void
 }
 
@@ -52,12 +51,13 @@ function addressOf(database: DatabaseSettings) {
 
 export function createPools(now: () => number): Pools {
   const pools = new Map<string, Shared & { database: DatabaseSettings; readonly settings: string }>()
-  return {
+  const own: Pools = {
     of: database => {
       const known = pools.get(database.name)
       // The very settings of the last call, until they are read again: what they say need not be compared.
       if (known?.database === database) return known
-      const settings = `${database.poolSize} ${connectionText(database)}`
+      const { poolSize, poolIdleMs, poolLifetimeMs, poolCheckMs } = database
+      const settings = `${[poolSize, poolIdleMs, poolLifetimeMs, poolCheckMs].join(' ')} ${connectionText(database)}`
       if (known?.settings === settings) {
         known.database = database
         return known
@@ -66,20 +66,34 @@ export function createPools(now: () => number): Pools {
       const pool = new Pool(
         {
           address: addressOf(database),
-          size: database.poolSize,
+          size: poolSize,
           acquisitionTimeoutMs: database.connectTimeoutMs,
-          maximumLifetimeMs,
-          maximumIdleMs,
+          maximumLifetimeMs: poolLifetimeMs,
+          maximumIdleMs: poolIdleMs,
+          checkMs: poolCheckMs,
         },
         now,
       )
-      const made = { database, settings, pool, shares: createShares(database.poolSize, database.connectTimeoutMs) }
+      const made = { database, settings, pool, shares: createShares(poolSize, database.connectTimeoutMs) }
       pools.set(database.name, made)
       return made
+    },
+    prepare: databases => {
+      for (const [name, { pool }] of pools) if (!databases.some(database => database.name === name)) pool.keep(0)
+      for (const database of databases) {
+        if (database.poolMinimum === 0 && !pools.has(database.name)) continue
+        try {
+          own.of(database).pool.keep(database.poolMinimum)
+        } catch (error) {
+          // The first call reports what is wrong with the settings.
+          if (!(error instanceof ConnectionFailure)) throw error
+        }
+      }
     },
     close: () => {
       for (const { pool } of pools.values()) pool.close()
       pools.clear()
     },
   }
+  return own
 }

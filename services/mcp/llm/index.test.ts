@@ -33,6 +33,7 @@ const settings = (provider: Language, more: Partial<LlmSettings> = {}): LlmSetti
   apiKey: 'k',
   baseUrl: double.url,
   maximumTokens: 500,
+  temperature: undefined,
   timeoutMs: 2_000,
   ...more,
 })
@@ -100,6 +101,14 @@ describe.each(languages)('%s', provider => {
       body: { content: [{ type: 'text', text: 'There are 42.' }], stop_reason: 'end_turn' },
     })
     expect(double.seen.at(-1)?.understood).toMatchObject({ system: 'Be brief.', maximumTokens: 500 })
+  })
+
+  test('it is asked with the temperature that is configured, and with none otherwise', async () => {
+    const body = { messages: [{ role: 'user', content: 'hello' }], provider }
+    await ask([settings(provider, { temperature: 0.25 })], '/api/llm/chat', body)
+    expect(double.seen.at(-1)?.understood?.temperature).toBe(0.25)
+    await ask([settings(provider)], '/api/llm/chat', body)
+    expect(double.seen.at(-1)?.understood?.temperature).toBeUndefined()
   })
 
   test('its models are listed', async () => {

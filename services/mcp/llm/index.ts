@@ -97,7 +97,8 @@ export function llmRoutes(llm: readonly LlmSettings[]): readonly ApiRoute[] {
         const model = wanted ?? settings.model
         if (model === undefined)
           throw new ApiError(400, `model: is required: none is configured for ${provider.provider}`)
-        const request = { model, messages, tools, maximumTokens: settings.maximumTokens }
+        const { maximumTokens, temperature } = settings
+        const request = { model, messages, tools, maximumTokens, temperature }
         const { content, stop_reason, token_usage } = await asked(provider.chat(request, signal))
         return {
           status: 200,

@@ -35,13 +35,14 @@ const blocks = ({ content }: ChatMessage, isMarked: boolean): object[] => {
   return last === undefined ? all : [...all, isMarked ? { ...last, ...mark } : last]
 }
 
-function anthropicBody({ model, messages, tools, maximumTokens }: ChatRequest) {
+function anthropicBody({ model, messages, tools, maximumTokens, temperature }: ChatRequest) {
   const marked = new Set(messages.filter(({ cache }) => cache).slice(-maximumCacheMarks))
   const said = messages.map(message => ({ role: message.role, content: blocks(message, marked.has(message)) }))
   const system = said.filter(({ role }) => role === 'system').flatMap(({ content }) => content)
   return {
     model,
     max_tokens: maximumTokens,
+    ...(temperature !== undefined && { temperature }),
     messages: said.filter(({ role, content }) => role !== 'system' && content.length > 0),
     ...(system.length > 0 && { system }),
     ...(tools.length > 0 && {

@@ -29,12 +29,12 @@ function contents(messages: readonly ChatMessage[]): readonly object[] {
   })
 }
 
-function geminiBody({ messages, tools, maximumTokens }: ChatRequest) {
+function geminiBody({ messages, tools, maximumTokens, temperature }: ChatRequest) {
   const system = messages.filter(({ role }) => role === 'system')
   const instructions = system.flatMap(({ content }) => content.flatMap(block => part(block, id => id)))
   return {
     contents: contents(messages.filter(({ role }) => role !== 'system')),
-    generationConfig: { maxOutputTokens: maximumTokens },
+    generationConfig: { maxOutputTokens: maximumTokens, ...(temperature !== undefined && { temperature }) },
     ...(instructions.length > 0 && { systemInstruction: { parts: instructions } }),
     ...(tools.length > 0 && {
       tools: [

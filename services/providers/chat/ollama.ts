@@ -23,7 +23,7 @@ function ollamaMessages({ role, content }: ChatMessage, nameOf: (id: string) => 
   return text === '' && results.length > 0 ? results : [...results, { role, content: text }]
 }
 
-function ollamaBody({ model, messages, tools, maximumTokens }: ChatRequest) {
+function ollamaBody({ model, messages, tools, maximumTokens, temperature }: ChatRequest) {
   const names = createCallNames()
   return {
     model,
@@ -32,7 +32,7 @@ function ollamaBody({ model, messages, tools, maximumTokens }: ChatRequest) {
       return ollamaMessages(message, names.nameOf)
     }),
     stream: false,
-    options: { num_predict: maximumTokens },
+    options: { num_predict: maximumTokens, ...(temperature !== undefined && { temperature }) },
     ...(tools.length > 0 && {
       tools: tools.map(({ name, description, inputSchema }) => ({
         type: 'function',

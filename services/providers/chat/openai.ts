@@ -78,10 +78,11 @@ const answer = (newId: () => string) =>
       }
     })
 
-const openAiBody = ({ model, messages, tools, maximumTokens }: ChatRequest, limit: string) => ({
+const openAiBody = ({ model, messages, tools, maximumTokens, temperature }: ChatRequest, limit: string) => ({
   model,
   messages: messages.flatMap(openAiMessages),
   [limit]: maximumTokens,
+  ...(temperature !== undefined && { temperature }),
   ...(tools.length > 0 && {
     tools: tools.map(({ name, description, inputSchema }) => ({
       type: 'function',

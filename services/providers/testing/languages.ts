@@ -30,6 +30,7 @@ export type Understood = {
   readonly exchanged: readonly Exchanged[]
   readonly tools: readonly { readonly name: string; readonly schema: JsonMap }[]
   readonly maximumTokens: number
+  readonly temperature?: number | undefined
 }
 
 const map = z.record(z.string(), z.json())
@@ -47,6 +48,7 @@ const textBlock = z.strictObject({ type: z.literal('text'), text: z.string().min
 const anthropicBody = z.strictObject({
   model: z.string(),
   max_tokens: z.int().min(1),
+  temperature: z.number().min(0).max(1).optional(),
   system: z.array(textBlock).optional(),
   messages: z.array(
     z.strictObject({
@@ -78,7 +80,7 @@ const anthropicBody = z.strictObject({
 })
 
 function readAnthropic(body: unknown): Understood {
-  const { system = [], messages, tools, max_tokens } = anthropicBody.parse(body)
+  const { system = [], messages, tools, max_tokens, temperature } = anthropicBody.parse(body)
   const all = messages.flatMap(({ content }) => content)
   return {
     system: system.map(({ text }) => text).join('\n'),
@@ -90,6 +92,7 @@ function readAnthropic(body: unknown): Understood {
     }),
     tools: tools.map(({ name, input_schema }) => ({ name, schema: input_schema })),
     maximumTokens: max_tokens,
+    temperature,
   }
 }
 
@@ -97,6 +100,7 @@ const openAiBody = z.strictObject({
   model: z.string(),
   max_tokens: z.int().min(1).optional(),
   max_completion_tokens: z.int().min(1).optional(),
+  temperature: z.number().min(0).max(2).optional(),
   messages: z.array(
     z.discriminatedUnion('role', [
       z.strictObject({ role: z.literal('system'), content: z.string() }),
@@ -124,7 +128,7 @@ const plainTexts = (messages: readonly { role: string; content: string | null }[
   messages.flatMap(({ role, content }) => ((role === 'user' || role === 'assistant') && content ? [content] : []))
 
 function readOpenAi(body: unknown): Understood {
-  const { messages, tools, max_tokens, max_completion_tokens } = openAiBody.parse(body)
+  const { messages, tools, max_tokens, max_completion_tokens, temperature } = openAiBody.parse(body)
   return {
     system: messages.flatMap(({ role, content }) => (role === 'system' ? [content] : [])).join('\n'),
     texts: plainTexts(messages),
@@ -140,6 +144,7 @@ function readOpenAi(body: unknown): Understood {
     }),
     tools: tools.map(({ function: { name, parameters } }) => ({ name, schema: parameters })),
     maximumTokens: max_completion_tokens ?? max_tokens ?? 0,
+    temperature,
   }
 }
 
@@ -160,7 +165,10 @@ const geminiPart = z.union([
 const geminiBody = z.strictObject({
   contents: z.array(z.strictObject({ role: z.enum(['user', 'model']), parts: z.array(geminiPart).min(1) })),
   systemInstruction: z.strictObject({ parts: z.array(z.strictObject({ text: z.string() })) }).optional(),
-  generationConfig: z.strictObject({ maxOutputTokens: z.int().min(1) }),
+  generationConfig: z.strictObject({
+    maxOutputTokens: z.int().min(1),
+    temperature: z.number().min(0).max(2).optional(),
+  }),
   tools: z
     .array(
       z.strictObject({
@@ -192,13 +200,14 @@ function readGemini(body: unknown): Understood {
       functionDeclarations.map(({ name, parametersJsonSchema }) => ({ name, schema: parametersJsonSchema })),
     ),
     maximumTokens: generationConfig.maxOutputTokens,
+    temperature: generationConfig.temperature,
   }
 }
 
 const ollamaBody = z.strictObject({
   model: z.string(),
   stream: z.literal(false),
-  options: z.strictObject({ num_predict: z.int().min(1) }),
+  options: z.strictObject({ num_predict: z.int().min(1), temperature: z.number().optional() }),
   messages: z.array(
     z.strictObject({
       role: z.enum(['system', 'user', 'assistant', 'tool']),
@@ -229,6 +238,7 @@ function readOllama(body: unknown): Understood {
     }),
     tools: tools.map(({ function: { name, parameters } }) => ({ name, schema: parameters })),
     maximumTokens: options.num_predict,
+    temperature: options.temperature,
   }
 }
 
