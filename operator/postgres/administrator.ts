@@ -131,10 +131,15 @@ export type PostgresAdministrator = {
   /**
    * Makes the roles, the application database and its grants, or restores what differs; idempotent, and safe to
    * break off and to run twice at once. A role's password is set where the role is new or carries another mark; a role
-   * that carries its part of this mark and another password was changed by its user, and keeps it.
+   * that carries its part of this mark and another password was changed by its user, and keeps it. `opens`: then does as `open`.
    * @throws PostgresError; RangeError for a password that is not printable ASCII; what `desired` throws; the signal's reason
    */
-  ensureRoles(target: PostgresTarget, desired: ReadDesiredRoles, signal: AbortSignal): Promise<void>
+  ensureRoles(
+    target: PostgresTarget,
+    desired: ReadDesiredRoles,
+    signal: AbortSignal,
+    then?: { opens?: boolean | undefined },
+  ): Promise<void>
 
   /**
    * Does `work` while no operator changes the roles: an operator that changes them afterwards reads what is desired after `work`.
@@ -254,18 +259,15 @@ export function createAdministrator({
         return row.bytes
       }),
 
-    ensureRoles: (target, desired, signal) =>
+    ensureRoles: (target, desired, signal, { opens = false } = {}) =>
       locked(target, signal, async connection => {
         const state = await ensureRolesAndDatabase(connection, await desired())
-        if (grantsMade(state) && toolsMade(state)) return
-        await connect(
-          target,
-          applicationDatabase,
-          signal,
-          inside => workInside(connection, inside, state),
-          state.version,
-        )
-        logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
+        if (!grantsMade(state) || !toolsMade(state)) {
+          const work = (inside: Connection) => workInside(connection, inside, state)
+          await connect(target, applicationDatabase, signal, work, state.version)
+          logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
+        }
+        if (opens) await openCopy(connection, desired)
       }),
 
     withRolesLocked: (target, work, signal) => locked(target, signal, work),
@@ -282,13 +284,7 @@ export function createAdministrator({
         }
       }),
 
-    open: (target, desired, signal) =>
-      locked(target, signal, async connection => {
-        const state = await readState(connection)
-        const { dataDirectory, copy } = state
-        if (!copy.isClosed || copy.inherited > 0 || !haveMark(state, await desired())) return
-        for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
-      }),
+    open: (target, desired, signal) => locked(target, signal, connection => openCopy(connection, desired)),
 
     reload: (target, signal) =>
       connect(target, maintenanceDatabase, signal, async connection => {
@@ -303,6 +299,13 @@ export function createAdministrator({
         return point
       }),
   }
+}
+
+async function openCopy(connection: Connection, desired: ReadDesiredRoles): Promise<void> {
+  const state = await readState(connection)
+  const { dataDirectory, copy } = state
+  if (!copy.isClosed || copy.inherited > 0 || !haveMark(state, await desired())) return
+  for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
 }
 
 /** Marks are written one after the other, each over what the one before left. */

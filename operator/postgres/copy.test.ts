@@ -115,6 +115,8 @@ test('it is closed, rid of slots and subscriptions without a word to the publish
   expect(before.length).toBeGreaterThan(1)
 
   copy = await copied()
+  const ofSource = async () => ({ passwords, mark: 'm' })
+  await administrator().ensureRoles(copy.target, ofSource, signal, { opens: true })
   expect((await look(copy)).closed).toEqual({ inherited: 2 })
   await expect(connectAs(copy, 'app', passwords.app)).rejects.toThrow(/pg_hba.conf rejects|no pg_hba.conf entry/)
   await administrator().detach(copy.target, signal)
@@ -129,8 +131,7 @@ test('it is closed, rid of slots and subscriptions without a word to the publish
   const desired = async () => ({ passwords: { ...passwords, app: 'another-1' }, mark: 'n' })
   await administrator().open(copy.target, desired, signal)
   expect((await look(copy)).closed).toEqual({ inherited: 0 })
-  await administrator().ensureRoles(copy.target, desired, signal)
-  await administrator().open(copy.target, desired, signal)
+  await administrator().ensureRoles(copy.target, desired, signal, { opens: true })
   await expect.poll(async () => (await look(copy)).closed).toBeUndefined()
   const { configuration } = await look(copy)
   expect(configuration).toMatchObject({ errors: [], pendingRestart: [], isMounted: true, refused: null })

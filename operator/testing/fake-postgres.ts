@@ -154,7 +154,7 @@ export function createFakePostgres(): FakePostgres {
       return 8_000_000
     },
     measureVolume: async target => find(target).volumeUse ?? 50_000_000,
-    ensureRoles: async (target, desired: ReadDesiredRoles) => {
+    ensureRoles: async (target, desired: ReadDesiredRoles, _signal, { opens = false } = {}) => {
       const found = find(target)
       const { roles } = found
       const { passwords, mark } = await desired()
@@ -162,6 +162,7 @@ export function createFakePostgres(): FakePostgres {
       for (const role of databaseRoles)
         if (roles[role]?.mark !== markOfRole(mark, role))
           roles[role] = { mark: markOfRole(mark, role), password: passwords[role] }
+      if (opens && !found.closed?.inherited) delete found.closed
     },
     withRolesLocked: async (target, work) => {
       find(target)

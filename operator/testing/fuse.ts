@@ -61,8 +61,10 @@ export function createFuse(after = Number.POSITIVE_INFINITY): Fuse {
       measure: (target, signal) => alive(() => inner.measure(target, signal)),
       measureVolume: (target, signal) => alive(() => inner.measureVolume(target, signal)),
       login: (target, password, signal) => alive(() => inner.login(target, password, signal)),
-      ensureRoles: (target, desired, signal) =>
-        effect('ensure roles', () => inner.ensureRoles(target, desired, signal)),
+      ensureRoles: async (target, desired, signal, { opens = false } = {}) => {
+        await effect('ensure roles', () => inner.ensureRoles(target, desired, signal))
+        if (opens) await effect('open', () => inner.open(target, desired, signal))
+      },
       detach: (target, signal) => effect('detach', () => inner.detach(target, signal)),
       // What is done meanwhile counts by itself.
       withRolesLocked: (target, work, signal) => alive(() => inner.withRolesLocked(target, work, signal)),

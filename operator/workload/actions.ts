@@ -61,7 +61,8 @@ export type Action =
       images: Record<string, string>
       annotations: Record<string, string>
     }
-  | { do: 'ensure-roles' }
+  /** `opens`: then lets clients into a closed copy, as `open` does. */
+  | { do: 'ensure-roles'; opens?: true }
   /** Rids a closed copy of what is its source's: slots and subscriptions. */
   | { do: 'detach' }
   /** Lets clients into a closed copy. */

@@ -655,7 +655,8 @@ describe('in Postgres', () => {
       reload: (whom: unknown) => call(['reload', whom]),
       detach: (whom: unknown) => call(['detach', whom]),
       open: async (whom: unknown, desired: ReadDesiredRoles) => call(['open', whom, await desired()]),
-      ensureRoles: async (whom: unknown, desired: ReadDesiredRoles) => call(['roles', whom, await desired()]),
+      ensureRoles: async (whom: unknown, desired: ReadDesiredRoles, _: unknown, { opens }: { opens?: true }) =>
+        call([opens ? 'roles and open' : 'roles', whom, await desired()]),
     } as unknown as PostgresAccess
     return { calls, access }
   }
@@ -677,14 +678,16 @@ describe('in Postgres', () => {
     const current = { passwords: { ...passwords, app: expect.not.stringMatching(/^b$/) }, mark: `${uid} app=again` }
     for (const what of ['ensure-roles', 'reload', 'detach', 'open'] as const)
       expect(await pass.do({ do: what })).toBe('done')
+    await pass.do({ do: 'ensure-roles', opens: true })
     expect(calls).toEqual([
       ['roles', target, current],
       ['reload', target],
       ['detach', target],
       ['open', target, current],
+      ['roles and open', target, current],
     ])
     const outdated = [`${testNamespace}/${database.metadata.name}`, false]
-    expect(pass.outdated).toEqual([outdated, outdated, outdated, outdated])
+    expect(pass.outdated).toEqual([outdated, outdated, outdated, outdated, outdated])
   })
 
   test('a new look is due after what failed, too', async () => {

@@ -178,7 +178,7 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
     case 'detach':
     case 'open':
     case 'reload':
-      await inPostgres(executor, pass, action.do)
+      await inPostgres(executor, pass, action)
       return 'done'
   }
 }
@@ -396,17 +396,17 @@ async function noteLoaded({ cluster }: Executor, { observed }: Pass, fingerprint
   await cluster.replace('Secret', { ...certificate, metadata: { ...certificate.metadata, annotations } })
 }
 
-type InPostgres = Extract<Action, { do: 'ensure-roles' | 'detach' | 'open' | 'reload' }>['do']
+type InPostgres = Extract<Action, { do: 'ensure-roles' | 'detach' | 'open' | 'reload' }>
 
-async function inPostgres(executor: Executor, pass: Pass, what: InPostgres): Promise<void> {
+async function inPostgres(executor: Executor, pass: Pass, action: InPostgres): Promise<void> {
   const { access, target, signal, passwords } = pass
   if (access === undefined || target === undefined) return
   await touching(executor, pass, async () => {
-    if (what === 'reload') await access.reload(target, signal)
-    else if (what === 'detach') await access.detach(target, signal)
+    if (action.do === 'reload') await access.reload(target, signal)
+    else if (action.do === 'detach') await access.detach(target, signal)
     else if (passwords === undefined || pass.observed.credentials.state !== 'readable') return
-    else if (what === 'open') await access.open(target, () => currentRoles(executor, pass), signal)
-    else await access.ensureRoles(target, () => currentRoles(executor, pass), signal)
+    else if (action.do === 'open') await access.open(target, () => currentRoles(executor, pass), signal)
+    else await access.ensureRoles(target, () => currentRoles(executor, pass), signal, { opens: action.opens })
   })
 }
 

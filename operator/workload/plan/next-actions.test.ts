@@ -396,6 +396,24 @@ describe('in Postgres', () => {
     expect(doneFor(given)).toEqual(expected)
   })
 
+  test.each<[string, Given, unknown[]]>([
+    ['is opened with its roles', { answer: { rolesInOrder: false, closed: { inherited: 0 } } }, [{ opens: true }]],
+    ['is opened alone where they are in order', { answer: { closed: { inherited: 0 } } }, [{ do: 'open' }]],
+    [
+      'is opened before it is on record',
+      { answer: { rolesInOrder: false, closed: { inherited: 0 } }, status: { volume: undefined } },
+      [{ do: 'ensure-roles', opens: true }],
+    ],
+    [
+      "is not opened with something of its source's",
+      { answer: { rolesInOrder: false, closed: { inherited: 1 } }, status: { volume: undefined } },
+      [{ do: 'detach' }],
+    ],
+  ])('a closed copy %s', (_, given, expected) => {
+    const inPostgres = actionsOf(given).filter(({ do: what }) => ['ensure-roles', 'open', 'detach'].includes(what))
+    expect(inPostgres).toMatchObject(expected)
+  })
+
   test('the certificate that is shown is the one that is noted', () => {
     expect(actionsOf({ answer: { certificate: 'f1' }, rest: loading })).toEqual([
       { do: 'note-loaded', fingerprint: 'f1' },

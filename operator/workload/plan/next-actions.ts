@@ -117,7 +117,7 @@ function inPostgres(observed: Observed, { answered, fatal, desired }: Assessment
   const current = credentials.state === 'readable' && postgres.mark === credentials.mark
   const areInOrder = answered.rolesInOrder && answered.platformInOrder
   // What is taken back is not given to Postgres before that.
-  if (current && !areInOrder) actions.push(...(undone(observed).length > 0 ? [] : [{ do: 'ensure-roles' as const }]))
+  if (current && !areInOrder) actions.push(...(undone(observed).length > 0 ? [] : [ensureRoles(answered)]))
   else if (current && recorded !== undefined && answered.closed !== undefined) actions.push({ do: 'open' })
   const shown = answered.certificate
   const isShown = certificate.state === 'good' && shown === certificate.fingerprint
@@ -128,6 +128,10 @@ function inPostgres(observed: Observed, { answered, fatal, desired }: Assessment
     actions.push({ do: 'note-loaded', fingerprint: shown })
   return actions
 }
+
+/** A copy that has nothing of its source's is opened at once: to see its roles in order first would take two more connections. */
+const ensureRoles = (answered: NonNullable<Assessment['answered']>): Action =>
+  answered.closed !== undefined && isOwn(answered) ? { do: 'ensure-roles', opens: true } : { do: 'ensure-roles' }
 
 /** The port is claimed closed, at once; its rules come into force when the database can answer for itself. */
 function endpoint(observed: Observed, { desired }: Assessment): Action[] {
