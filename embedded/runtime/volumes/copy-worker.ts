@@ -1,22 +1,26 @@
-/** The thread that copies one tree: file by file without a turn of the event loop in between, beside the runtime's own. */
-import { parentPort, workerData } from 'node:worker_threads'
+/** The thread that copies trees, one after the other: file by file without a turn of the event loop in between, beside the runtime's own. */
+import { parentPort } from 'node:worker_threads'
 import { messageOf } from '../errors.ts'
-import type { CopyAnswer, CopyOrder, CopyRequest } from './copier.ts'
+import type { CopyAnswer, CopyRequest } from './copier.ts'
 import { createTreeCopy } from './copy.ts'
 
-const { source, target }: CopyOrder = workerData
-const copy = createTreeCopy(source, target)
+let copy: ReturnType<typeof createTreeCopy> | undefined
 
-parentPort?.on('message', ({ frozen }: CopyRequest) => {
-  let answer: CopyAnswer
+function answer(request: CopyRequest): CopyAnswer {
+  if ('open' in request) {
+    copy = undefined
+    copy = createTreeCopy(request.open.source, request.open.target)
+    return { opened: true }
+  }
+  if (copy === undefined) throw new Error('no tree was opened')
+  return { result: copy.pass(request.frozen) }
+}
+
+parentPort?.on('message', (request: CopyRequest) => {
   try {
-    answer = { result: copy.pass(frozen) }
+    parentPort?.postMessage(answer(request))
   } catch (error) {
     const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-    answer = { message: messageOf(error), code }
+    parentPort?.postMessage({ message: messageOf(error), code } satisfies CopyAnswer)
   }
-  parentPort?.postMessage(answer)
 })
-
-// Whoever opened this thread waits for a first word: the tree has been found and the target made.
-parentPort?.postMessage('open')

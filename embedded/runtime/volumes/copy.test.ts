@@ -49,6 +49,18 @@ function tree(): { source: string; target: string } {
   return { source: join(root, 'source'), target: join(root, 'target') }
 }
 
+/** A file system that can share blocks. */
+function sharingDisk(): string {
+  const disk = temporaryDirectory()
+  execFileSync('truncate', ['-s', '400M', join(disk, 'image')])
+  execFileSync('mkfs.xfs', ['-q', join(disk, 'image')])
+  const mounted = join(disk, 'mounted')
+  mkdirSync(mounted)
+  execFileSync('mount', ['-o', 'loop', join(disk, 'image'), mounted])
+  onTestFinished(() => void execFileSync('umount', ['-l', mounted]))
+  return mounted
+}
+
 const names = ['a', 'b', 'd/a', 'd/b', 'd/e/a']
 type Change = { kind: number; name: string; other: string; text: string }
 const change: fc.Arbitrary<Change> = fc.record({
@@ -98,10 +110,10 @@ test('an entry is the same only where a change would be sure to show', () => {
 })
 
 describe('createTreeCopy', () => {
-  test('whatever happens between the passes, the last one makes the copy the same', () => {
+  const whatever = (numRuns: number, place: () => { source: string; target: string }) =>
     fc.assert(
       fc.property(fc.array(fc.array(change, { maxLength: 12 }), { maxLength: 4 }), rounds => {
-        const { source, target } = tree()
+        const { source, target } = place()
         const copy = createTreeCopy(source, target)
         for (const round of rounds) {
           for (const step of round) apply(source, step)
@@ -111,8 +123,20 @@ describe('createTreeCopy', () => {
         copy.pass(true)
         expect(contents(target)).toEqual(contents(source))
       }),
-      { numRuns: 80 },
+      { numRuns },
     )
+
+  test('whatever happens between the passes, the last one makes the copy the same', () => whatever(80, tree))
+
+  test.runIf(canShareBlocks)('whatever happens between the passes, where blocks are shared as well', () => {
+    const disk = sharingDisk()
+    let runs = 0
+    whatever(80, () => {
+      runs += 1
+      const [source, target] = [join(disk, `source-${runs}`), join(disk, `target-${runs}`)]
+      mkdirSync(source)
+      return { source, target }
+    })
   })
 
   test('a change that leaves size and times as they were is not missed', () => {
@@ -275,6 +299,19 @@ describe('createTreeCopy', () => {
     expect(readlinkSync(join(target, 'link'))).toBe(outside)
   })
 
+  test('a thread copies one tree after the other, also after one that failed, and two at once', async () => {
+    const trees = [tree(), tree(), tree()]
+    for (const [index, { source }] of trees.entries()) writeFileSync(join(source, 'f'), `${index}`)
+    const [one, other] = await Promise.all(trees.slice(0, 2).map(order => openCopier(order)))
+    await Promise.all([one?.pass(true), other?.pass(true)])
+    await Promise.all([one?.close(), other?.close()])
+    await expect(openCopier({ source: '/nowhere', target: '/nowhere/t' })).rejects.toThrow('ENOENT')
+    const last = await openCopier(trees[2] as { source: string; target: string })
+    await last.pass(true)
+    await last.close()
+    for (const { source, target } of trees) expect(contents(target)).toEqual(contents(source))
+  })
+
   test('what cannot be copied is an error when it counts, and the thread passes it on', async () => {
     const { source, target } = tree()
     const copier = await openCopier({ source, target })
@@ -308,27 +345,25 @@ describe('createTreeCopy', () => {
   })
 
   test.runIf(canShareBlocks)(
-    'where blocks are shared, a long file that is being written is copied once, by the last pass',
+    'where blocks are shared, a file that may have changed is copied once, by the last pass, and compared with nothing',
     () => {
-      const disk = temporaryDirectory()
-      execFileSync('truncate', ['-s', '400M', join(disk, 'image')])
-      execFileSync('mkfs.xfs', ['-q', join(disk, 'image')])
-      const mounted = join(disk, 'mounted')
-      mkdirSync(mounted)
-      execFileSync('mount', ['-o', 'loop', join(disk, 'image'), mounted])
-      onTestFinished(() => void execFileSync('umount', ['-l', mounted]))
+      const mounted = sharingDisk()
       const source = join(mounted, 'source')
       mkdirSync(source)
       const long = Buffer.alloc(20 * 1024 * 1024, 'x')
       writeFileSync(join(source, 'a-short'), 'short')
       for (const name of ['old', 'young']) writeFileSync(join(source, name), long)
+      const segmentBytes = 16 * 1024 * 1024
+      writeFileSync(join(source, 'used'), Buffer.alloc(segmentBytes, 'w'))
       const made = statSync(join(source, 'young')).ctimeMs
       // Only a time that has passed makes a file old: nobody can set the time of its last change.
       while (Date.now() < made + 10_500) execFileSync('sleep', ['0.5'])
       appendFileSync(join(source, 'young'), 'y')
+      // As a checkpoint recycles a segment of WAL.
+      renameSync(join(source, 'used'), join(source, 'recycled'))
       const copy = createTreeCopy(source, join(mounted, 'target'))
       expect(copy.pass(false)).toMatchObject({ copiedBytes: 5 + long.length, writtenBytes: 0 })
-      expect(copy.pass(true)).toMatchObject({ copiedBytes: long.length + 1 })
+      expect(copy.pass(true)).toMatchObject({ copiedBytes: long.length + 1 + segmentBytes })
       expect(contents(join(mounted, 'target'))).toEqual(contents(source))
     },
   )

@@ -7,7 +7,7 @@
  * kernel stamps files with a clock that ticks every few milliseconds, some file systems with whole seconds.) All times
  * are read from the file system itself, never from this machine's clock.
  *
- * Segments of WAL that hold nothing are left out (wal.ts) where blocks are not shared. A copy leaves some room to whoever writes meanwhile (room.ts).
+ * Segments of WAL that a copy does not need are left out (wal.ts) where blocks are not shared. A copy leaves some room to whoever writes meanwhile (room.ts).
  *
  * Files are opened without following links and copied through their descriptor, so that a tree that belongs to another
  * user cannot lead a runtime that is root out of it.
@@ -35,7 +35,7 @@ import { errorCode } from '../errors.ts'
 import { updateCopy, writeCopy } from './file-copy.ts'
 import { requireRoom } from './room.ts'
 import { canShareBlocks, shareBlocks } from './share.ts'
-import { isUnwrittenSegment, isWalSegment, readSegmentHeader } from './wal.ts'
+import { isBeforeRecovery, isUnwrittenSegment, isWalSegment, readRedo, readSegmentHeader } from './wal.ts'
 
 /**
  * How long before a pass a change still counts as uncertain. Two seconds would do for the coarsest clock; the rest is
@@ -43,11 +43,10 @@ import { isUnwrittenSegment, isWalSegment, readSegmentHeader } from './wal.ts'
  */
 const uncertainNs = 10_000_000_000n
 
-/**
- * Up to this size a file that may have changed is compared rather than copied. Of a longer one what differs is written again, or,
- * where blocks are shared, only the last pass's copy counts.
- */
+/** Up to this size a file that may have changed is compared rather than copied. Of a longer one what differs is written again. */
 const comparedBytes = 16n * 1024n * 1024n
+/** Where blocks are shared: from this size on a file that may have changed is written to the disk before the last pass. */
+const flushedBytes = 1024n * 1024n
 const blockBytes = 1024 * 1024
 
 type EntryKind = 'file' | 'directory' | 'link'
@@ -112,6 +111,8 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
   const source = realpathSync(origin)
   /** By path from the root; what the target holds, and what it was copied from. */
   const known = new Map<string, Copied>()
+  /** Paths at which something may be in the target, known or left by a copy that failed. */
+  const begun = new Set<string>()
   mkdirSync(target, { mode: 0o700 })
   const sharesBlocks = isOnOneFileSystem(source, target) && canShareBlocks(target)
 
@@ -129,24 +130,35 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
   function isCopied(path: string, mark: Mark): boolean {
     const verdict = compareMarks(known.get(path), mark)
     if (verdict !== 'uncertain') return verdict === 'same'
-    // Comparing a small file is much quicker than copying it again.
-    return (
-      mark.kind === 'file' && mark.size <= comparedBytes && sameContent(join(source, path), join(target, path), mark)
-    )
+    if (mark.kind !== 'file') return false
+    // Sharing the blocks once more reads nothing. A comparison reads the copy from the disk while Postgres is stopped: a checkpoint renames
+    // segments of WAL, so all of them may have changed.
+    if (sharesBlocks) return false
+    // Comparing a small file is much quicker than writing it again.
+    return mark.size <= comparedBytes && sameContent(join(source, path), join(target, path), mark)
   }
 
   /**
-   * Whether to leave a file to the last pass, which has to copy it in any case: it is being written, and to share its blocks takes as long
-   * whatever has changed. Only what is still to be written of it is written now.
+   * Whether to leave a file to the last pass, which copies it in any case: it may be written at this moment, and sharing its blocks takes as
+   * long whatever has changed. Only what a long one has not written to the disk yet is written now.
    */
   const isLeft = (mark: Mark, certainBefore: bigint): boolean =>
-    sharesBlocks && mark.kind === 'file' && mark.size > comparedBytes && !isCertain(mark, certainBefore)
+    sharesBlocks && mark.kind === 'file' && !isCertain(mark, certainBefore)
 
   return {
     pass(frozen) {
       const certainBefore = fileSystemTime() - uncertainNs
       const seen = new Set<string>()
+      /** By the directory of the segments. */
+      const redos = new Map<string, bigint | undefined>()
       const result: PassResult = { copied: 0, copiedBytes: 0, writtenBytes: 0, bytes: 0 }
+
+      const isUnneeded = (from: string, mark: Mark): boolean => {
+        if (mark.kind !== 'file' || !isWalSegment(from)) return false
+        const directory = dirname(from)
+        if (!redos.has(directory)) redos.set(directory, readRedo(dirname(directory)))
+        return isBeforeRecovery(from, mark.size, redos.get(directory)) || isUnwritten(from, mark)
+      }
 
       const visit = (path: string): void => {
         const from = join(source, path)
@@ -155,18 +167,19 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
         if (kind === undefined) return
         const mark = markOf(kind, stats)
         // Shared ones take no room, and their Postgres need not make others.
-        if (!sharesBlocks && isUnwritten(from, mark)) return
+        if (!sharesBlocks && isUnneeded(from, mark)) return
         seen.add(path)
         if (kind === 'file') result.bytes += Number(stats.size)
         // The entries of a directory are looked at in any case: its own times say nothing about their contents.
         if (isCopied(path, mark)) known.set(path, { mark, certainBefore })
         else if (!frozen && isLeft(mark, certainBefore)) {
           known.delete(path)
-          flush(from, mark)
+          if (mark.size >= flushedBytes) flush(from, mark)
         } else {
           const to = join(target, path)
           const isThere = known.get(path)?.mark.kind === kind
-          if (!isThere) rmSync(to, { recursive: true, force: true })
+          if (!isThere && begun.has(path)) rmSync(to, { recursive: true, force: true })
+          begun.add(path)
           known.delete(path)
           result.writtenBytes += copyEntry(from, to, mark, stats, isThere && !sharesBlocks)
           known.set(path, { mark, certainBefore })
@@ -207,9 +220,8 @@ function verifyNames(source: string, target: string): void {
   }
 }
 
-/** Whether it is a segment of WAL that holds nothing. */
+/** Whether a segment of WAL holds nothing. */
 function isUnwritten(from: string, mark: Mark): boolean {
-  if (mark.kind !== 'file' || !isWalSegment(from)) return false
   const file = openSource(from, mark)
   try {
     return isUnwrittenSegment(from, mark.size, readSegmentHeader(file))
@@ -271,7 +283,6 @@ function copyContent(file: number, to: string, mark: Mark, hasEarlier: boolean):
     requireRoom(dirname(to), Math.max(0, Number(mark.size - lstatSync(to, { bigint: true }).size)))
     return updateCopy(file, to)
   }
-  rmSync(to, { force: true })
   if (shareBlocks(`/proc/self/fd/${file}`, to)) return 0
   requireRoom(dirname(to), Number(mark.size))
   return writeCopy(file, to)
