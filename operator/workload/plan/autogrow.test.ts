@@ -49,6 +49,26 @@ test('by default it does not, however full it is', () => {
   expect([requested(world), told(world), databaseIn(world).status?.storage]).toEqual(['1Gi', undefined, undefined])
 })
 
+test('a claim that somebody has ask for more is told with its field, until the volume has it', () => {
+  const world = serving(0, {})
+  world.growth = 'held'
+  const { metadata, spec, status } = claimIn(world)
+  const asked = { metadata, spec: { ...spec, resources: { requests: { storage: '5Gi' } } }, status }
+  world.objects.set(`PersistentVolumeClaim/${metadata.name}`, asked)
+  settle(world)
+  expect(told(world)).toMatchObject({
+    status: 'False',
+    reason: 'Growing',
+    message: expect.stringMatching(
+      /^spec\.resources\.requests\.storage of the claim \S+ is 5Gi, above the 1Gi of the size: /,
+    ),
+  })
+  expect(databaseIn(world).status?.phase).toBe('available')
+  world.growth = 'answered'
+  settle(world)
+  expect([requested(world), told(world)]).toEqual(['5Gi', undefined])
+})
+
 test('it grows by a step once it is as full as was said, and not before; that is no operation, and restarts nothing', () => {
   const world = serving(0.79)
   settle(world)

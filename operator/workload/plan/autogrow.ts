@@ -82,8 +82,8 @@ export function autogrowth(observed: Observed, size: SizeState, now: number): Au
   const { instance } = observed
   const autogrow = instance.spec.storage?.autogrow
   const before = instance.status?.storage
-  if (autogrow === undefined) return { ...nothing, status: undefined }
   const claim = claimOf(observed)
+  if (autogrow === undefined) return { ...nothing, finding: raisedByOthers(observed, size, claim), status: undefined }
   const capacity = claim?.status?.capacity?.storage
   if (claim === undefined || capacity === undefined) return { ...nothing, status: before }
   const isSame = before?.capacity === capacity
@@ -112,6 +112,21 @@ export function autogrowth(observed: Observed, size: SizeState, now: number): Au
     finding,
     status: { ...status, growsTo: storage },
   }
+}
+
+/** A claim that somebody has ask for more than the size: the volume grows, and no request makes it smaller again. */
+function raisedByOthers(
+  observed: Observed,
+  size: SizeState,
+  claim: PersistentVolumeClaim | undefined,
+): Finding | undefined {
+  const requested = claim?.spec?.resources?.requests?.storage
+  const storage = size.shape?.storageSize
+  if (claim === undefined || requested === undefined || storage === undefined || !isSettled(observed, size)) return
+  if ((bytesTold(requested) ?? 0) <= (bytesTold(storage) ?? 0)) return
+  const lacking = underway(observed, claim, requested)
+  const field = `spec.resources.requests.storage of the claim ${claim.metadata.name}`
+  return lacking && no(lacking.reason, `${field} is ${requested}, above the ${storage} of the size: ${lacking.message}`)
 }
 
 const reasons = {
