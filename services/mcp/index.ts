@@ -21,6 +21,10 @@ import { type Conversations, createConversations } from './conversations/store.t
 import { type Core, createCore } from './core/index.ts'
 import type { Logins } from './credentials/accounts.ts'
 import { createAuthentication, type RunningAuthentication } from './credentials/index.ts'
+import { customPrompt } from './custom/prompts.ts'
+import { noDefinitions } from './custom/read.ts'
+import { customResources } from './custom/resources.ts'
+import { checkStatements } from './custom/statements.ts'
 import { createEntries, type DatabaseEntries } from './database/entries.ts'
 import { createDatabaseAccess, type Databases } from './database/index.ts'
 import { StartError } from './errors.ts'
@@ -74,13 +78,20 @@ function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logi
   })
   databases.prepare(configured)
   const catalogue = createCatalogue(databases, now)
-  const resources = [createResources({ entries, access: databases, catalogue, settings })]
+  const custom = settings.custom ?? noDefinitions
+  const resources = [
+    createResources({ entries, access: databases, catalogue, settings }),
+    customResources(custom.resources, { entries, databases, limits }),
+  ]
   const core: Core = createCore({
     server: serverInfo,
     instructions: instructionsFor(entries),
     tools: createTools({ settings, entries, databases, catalogue, resources, logins, now }),
     resources,
-    prompts: prompts.filter(({ definition: { name } }) => !disabled.has(name)),
+    prompts: [
+      ...prompts.filter(({ definition: { name } }) => !disabled.has(name)),
+      ...custom.prompts.map(customPrompt),
+    ],
     follow: createWatch({
       fingerprint: createFingerprint(databases, catalogue),
       entries,
@@ -147,10 +158,11 @@ async function listenAt(server: Server, { host, port }: HttpSettings): Promise<A
 }
 
 /**
- * Serves over HTTP. @throws CredentialError where a file of credentials is wrong; StartError
+ * Serves over HTTP. @throws CredentialError where a file of credentials is wrong; StartError; ConfigurationError where a statement of the own definitions is wrong
  */
 export async function startMcp(options: McpOptions & { readonly http: HttpSettings }): Promise<McpService> {
   const { settings, logger, http, now } = options
+  await checkStatements(settings.custom ?? noDefinitions)
   const files = http.tls && filesOf(http.tls)
   const certificate = files && (await firstCertificate(files))
   const authentication = http.authentication.enabled
@@ -195,8 +207,9 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
 export async function serveMcpOverStdio(
   options: McpOptions & { readonly input: Readable; readonly output: Writable },
 ): Promise<void> {
-  const { wires, databases } = assemble(options, undefined)
   const { input, output, settings } = options
+  await checkStatements(settings.custom ?? noDefinitions)
+  const { wires, databases } = assemble(options, undefined)
   warmParser()
   try {
     await serveStdio({ wires, input, output, maximumLineBytes: settings.limits.requestBytes })

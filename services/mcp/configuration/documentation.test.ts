@@ -11,7 +11,8 @@ const rows = [...text.matchAll(/^\| (`[^|]*) \| ([^|]*) \|/gm)].map(([, keys = '
   variables: [...places.matchAll(/`([A-Z][A-Z_<>]*)`/g)].map(([, variable = '']) => variable),
 }))
 const general = rows.filter(
-  ({ keys: [key = ''] }) => key.includes('.') || ['data_dir', 'secret', 'log_level'].includes(key),
+  ({ keys: [key = ''] }) =>
+    key.includes('.') || ['data_dir', 'secret', 'log_level', 'custom_definitions_path'].includes(key),
 )
 const ofDatabases = rows.filter(row => !general.includes(row) && row.variables.length > 0)
 

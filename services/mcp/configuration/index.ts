@@ -5,6 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { ConfigurationError } from '../../configuration/errors.ts'
 import { choice, text, truth, whole } from '../../configuration/values.ts'
+import { type CustomDefinitions, readDefinitions } from '../custom/read.ts'
 import { readDisabled } from './builtins.ts'
 import { withoutConnectionStrings } from './connection-strings.ts'
 import { countDatabases, readDatabases } from './databases.ts'
@@ -44,6 +45,14 @@ function readLogLevel(reader: SettingsReader): string {
   return isDebugging ? 'debug' : level
 }
 
+function readCustom(reader: SettingsReader): CustomDefinitions | undefined {
+  const file = reader.file('custom_definitions_path', path(), { variables: ['CUSTOM_DEFINITIONS_PATH'] })
+  if (file === undefined) return undefined
+  const { definitions, problems } = readDefinitions(file.text, file.path)
+  reader.problems.push(...problems)
+  return definitions
+}
+
 /** `isUsable`: of the databases as connection strings name them. */
 function readerOf(sources: McpSources): { reader: SettingsReader; isUsable: boolean } {
   const { environment, wrong } = withoutConnectionStrings(sources.environment)
@@ -54,6 +63,7 @@ function readerOf(sources: McpSources): { reader: SettingsReader; isUsable: bool
 
 function readAll(sources: McpSources): { settings: McpSettings; reader: SettingsReader } {
   const { reader, isUsable } = readerOf(sources)
+  const custom = readCustom(reader)
   const settings: McpSettings = {
     http: readHttp(reader),
     // What cannot be read of a database is told, not that there is none.
@@ -62,6 +72,7 @@ function readAll(sources: McpSources): { settings: McpSettings; reader: Settings
     llm: readLlm(reader),
     knowledgebase: readKnowledgebase(reader),
     dataDirectory: reader.take('data_dir', path(), { variables: ['DATA_DIR'] }) ?? '/var/lib/espalier/mcp',
+    ...(custom && { custom }),
     disabled: readDisabled(reader),
     limits: readLimits(reader),
     sealingKey: readSealingKey(reader),

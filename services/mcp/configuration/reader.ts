@@ -115,6 +115,20 @@ export class SettingsReader {
     return undefined
   }
 
+  /** The text of the file that a key names, with its path; undefined where there is none, or it cannot be read. */
+  file<Schema extends z.ZodType<string>>(
+    key: string,
+    kind: Kind<Schema>,
+    elsewhere: Elsewhere = {},
+  ): { readonly path: string; readonly text: string } | undefined {
+    const path = this.take(key, kind, elsewhere)
+    if (path === undefined) return undefined
+    const read = readNamedFile(path, this.#sources.readFile)
+    if (read.kind === 'text') return { path, text: read.text }
+    this.refuse(key, read.rule, elsewhere)
+    return undefined
+  }
+
   /** After all is taken: what is left has no meaning. */
   refuseUnknown(): void {
     const known = [...this.#taken]

@@ -1,4 +1,5 @@
 /** The settings of the tool server, as they are once file, environment and command line have been read and checked. */
+import type { CustomDefinitions } from '../custom/read.ts'
 
 export type DatabaseSettings = {
   /** Unique; what callers are granted and select. */
@@ -84,6 +85,8 @@ export type McpSettings = {
   /** Those that can be asked; the first is the default. */
   readonly llm: readonly LlmSettings[]
   readonly knowledgebase: { readonly path: string; readonly embedding: EmbeddingSettings } | undefined
+  /** Prompts, resources and tools of the operator's own; absent where no file has any. */
+  readonly custom?: CustomDefinitions
   /** Where conversations are kept. */
   readonly dataDirectory: string
   /** Tools, resources and prompts that are switched off, by name. */

@@ -37,6 +37,8 @@ export type DatabaseAccess = {
 /** A statement of a caller's that has been judged, as it is to run. */
 export type JudgedStatement = {
   readonly text: string
+  /** Of its parameters `$1`, `$2` and so on. */
+  readonly values?: readonly (string | null)[]
   /** `write`: in a READ WRITE transaction that is committed; else READ ONLY, and rolled back. */
   readonly mode: 'read' | 'write'
   /** Rows at most; of the rest none is made. */

@@ -144,10 +144,13 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
     })
   }
 
-  function runJudged(asked: Asked, { text, mode, maximumRows, before = [] }: JudgedStatement): Promise<Ran> {
+  function runJudged(
+    asked: Asked,
+    { text, values = [], mode, maximumRows, before = [] }: JudgedStatement,
+  ): Promise<Ran> {
     const tag = statementTag(asked.context, asked.tool)
     const first = before.map((one): Step => ({ text: one + tag, values: [], isUnique: true }))
-    const main: Step = { text: text + tag, values: [], isUnique: true, isDescribed: true, isText: true, maximumRows }
+    const main: Step = { text: text + tag, values, isUnique: true, isDescribed: true, isText: true, maximumRows }
     const deadline = createDeadline(asked.database.statementTimeoutMs)
     const work = async (connection: Connection, begin: readonly Step[]) => {
       const from = performance.now()

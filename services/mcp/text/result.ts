@@ -15,13 +15,16 @@ type ResultRows = {
   readonly isCut: boolean
   /** What goes on from a row; undefined where the statement must not run again. */
   readonly cursorAt: ((offset: number) => string) | undefined
+  /** false: without a cursor because there is no next page to ask for. */
+  readonly mayHaveWritten?: boolean
 }
 
 /** For heads and hints, besides the fence and what names the database and the columns. */
 const wordTokens = 350
 
-function headOf(rows: number, { offset, isCut, cursorAt }: ResultRows, hasMore: boolean): string {
+function headOf(rows: number, { offset, isCut, cursorAt, mayHaveWritten }: ResultRows, hasMore: boolean): string {
   const next = offset + rows
+  if (hasMore && mayHaveWritten === false) return `Results (${rows} rows shown of more):`
   if (hasMore && cursorAt === undefined)
     return `Results (${rows} rows shown of more; the statement may have written, so do not run it again for the others):`
   if (offset > 0 && rows > 0) {

@@ -5,6 +5,7 @@ import type { McpSettings } from '../configuration/types.ts'
 import type { ResourceProvider } from '../core/resource.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Logins } from '../credentials/accounts.ts'
+import { customTool } from '../custom/tools.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import type { Databases } from '../database/index.ts'
 import { createKnowledgeBase } from '../knowledge/index.ts'
@@ -43,12 +44,13 @@ function knowledgeOf({ knowledgebase }: McpSettings): KnowledgeParts | undefined
 
 /** @throws ProviderError where the base URL of a provider cannot be used */
 export function createTools({ settings, entries, databases, catalogue, resources, logins, now }: ToolParts): Tool[] {
-  const { limits, disabled, sealingKey } = settings
+  const { limits, disabled, sealingKey, custom } = settings
+  const confirmations = createConfirmations(sealingKey, now)
   const query = { entries, databases, catalogue, limits }
   const look = { entries, access: databases, limits }
   const embedder = settings.embedding && createEmbedder(settings.embedding)
   const tools = [
-    queryDatabase(query, createConfirmations(sealingKey, now), createCursors(sealingKey, now)),
+    queryDatabase(query, confirmations, createCursors(sealingKey, now)),
     executeExplain(query),
     getSchemaInfo({ ...look, catalogue }),
     countRows(query),
@@ -61,5 +63,8 @@ export function createTools({ settings, entries, databases, catalogue, resources
     adviseIndexes({ ...look, catalogue, statements: databases }),
     ...(logins === undefined ? [] : [authenticateUser(logins)]),
   ]
-  return tools.filter(({ definition: { name } }) => !disabled.has(name))
+  return [
+    ...tools.filter(({ definition: { name } }) => !disabled.has(name)),
+    ...(custom?.tools ?? []).map(tool => customTool(tool, { entries, databases, limits }, confirmations)),
+  ]
 }

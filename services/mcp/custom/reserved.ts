@@ -1,0 +1,15 @@
+/** Names of the server's own tools, also of those that are switched off: an own tool must not pass for one. */
+export const reservedToolNames: readonly string[] = [
+  'query_database',
+  'execute_explain',
+  'get_schema_info',
+  'count_rows',
+  'similarity_search',
+  'generate_embedding',
+  'search_knowledgebase',
+  'read_resource',
+  'check_health',
+  'top_queries',
+  'advise_indexes',
+  'authenticate_user',
+]

@@ -1,0 +1,201 @@
+/** What a file of own definitions may hold: prompts, resources and tools, each with bounds. */
+import { z } from 'zod'
+import { durationMs } from '../../configuration/duration.ts'
+import type { JsonSchema } from '../core/json.ts'
+import { prompts as builtinPrompts } from '../prompts/index.ts'
+import { compileSchema } from '../wire/schema.ts'
+import { reservedToolNames } from './reserved.ts'
+
+const mostOfAKind = 100
+const mostArguments = 50
+const longestText = 65_536
+const longestData = 262_144
+const longestSchema = 16_384
+
+const oneLine = (most: number) =>
+  z
+    .string()
+    .min(1)
+    .max(most)
+    .refine(text => !/\p{Cc}/u.test(text), 'must not have control characters')
+const longText = z.string().min(1).max(longestText)
+const description = z.string().max(2_000)
+const identifier = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,62}$/, 'must be 1 to 63 letters, digits and _')
+const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'must be 1 to 64 letters, digits and _ . -')
+const ownUri = z
+  .string()
+  .max(1_024)
+  .regex(/^(?!pg:)[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/, 'must be a URI such as custom://name, and not of the scheme pg')
+const mimeType = oneLine(100)
+
+const content = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text'), text: longText }),
+  z.strictObject({ type: z.literal('image'), data: z.base64().min(1).max(longestData), mimeType }),
+  z.strictObject({ type: z.literal('resource'), uri: oneLine(1_024), mimeType: mimeType.optional(), text: longText }),
+])
+
+const placeholder = /\{\{\s*([^{}]*?)\s*\}\}/g
+const templatesOf = (one: z.infer<typeof content>): readonly string[] =>
+  one.type === 'text' ? [one.text] : one.type === 'resource' ? [one.uri, one.text] : []
+
+const prompt = z
+  .strictObject({
+    name,
+    description: description.optional(),
+    arguments: z
+      .array(
+        z.strictObject({
+          name: identifier,
+          description: description.optional(),
+          required: z.boolean().default(false),
+          type: z.enum(['string', 'boolean']).default('string'),
+        }),
+      )
+      .max(mostArguments)
+      .default([]),
+    messages: z
+      .array(z.strictObject({ role: z.enum(['user', 'assistant']), content }))
+      .min(1)
+      .max(50),
+  })
+  .superRefine(({ name: own, arguments: declared, messages }, refinement) => {
+    if (builtinPrompts.some(({ definition }) => definition.name === own))
+      refinement.addIssue({ code: 'custom', path: ['name'], message: 'is the name of a prompt of the server' })
+    reportTwice(declared, one => one.name, ['arguments'], 'name', refinement)
+    const known = new Set(declared.map(one => one.name))
+    for (const [index, message] of messages.entries())
+      for (const template of templatesOf(message.content))
+        for (const [, used = ''] of template.matchAll(placeholder))
+          if (!known.has(used))
+            refinement.addIssue({
+              code: 'custom',
+              path: ['messages', index, 'content'],
+              message: `uses {{${used.slice(0, 100)}}}, which is not among the arguments`,
+            })
+  })
+
+const resourceParts = {
+  uri: ownUri,
+  name: oneLine(100),
+  description: description.optional(),
+  mimeType: mimeType.optional(),
+}
+const resource = z.discriminatedUnion('type', [
+  z.strictObject({ ...resourceParts, type: z.literal('sql'), sql: longText }),
+  z.strictObject({
+    ...resourceParts,
+    type: z.literal('static'),
+    data: z
+      .json()
+      .refine(
+        data => JSON.stringify(data).length <= longestData,
+        `must have at most ${longestData} characters as JSON`,
+      ),
+  }),
+])
+
+const property = z.looseObject({
+  type: z.enum(['string', 'integer', 'number', 'boolean', 'array', 'object']),
+  description: description.optional(),
+})
+
+/** References lead to `$defs` of the same schema: what leads nowhere would be found by the first call. */
+function brokenReference(schema: unknown, definitions: ReadonlySet<string>): string | undefined {
+  if (typeof schema !== 'object' || schema === null) return undefined
+  for (const [key, value] of Object.entries(schema)) {
+    if (key === '$ref' && !(typeof value === 'string' && definitions.has(value))) return String(value).slice(0, 100)
+    const found = brokenReference(value, definitions)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+const inputSchema = z
+  .looseObject({
+    type: z.literal('object').default('object'),
+    properties: z
+      .record(identifier, z.union([property, z.looseObject({ $ref: z.string() })], 'must have a type of JSON Schema'))
+      .default({})
+      .refine(all => Object.keys(all).length <= mostArguments, `must have at most ${mostArguments} properties`),
+    required: z.array(z.string()).default([]),
+  })
+  .superRefine((schema, refinement) => {
+    const refuse = (message: string, path: string[] = []) => refinement.addIssue({ code: 'custom', path, message })
+    if (JSON.stringify(schema).length > longestSchema)
+      return refuse(`must have at most ${longestSchema} characters as JSON`)
+    for (const one of schema.required)
+      if (!Object.hasOwn(schema.properties, one))
+        refuse(`names ${one.slice(0, 63)}, which is not among the properties`, ['required'])
+    const held = typeof schema.$defs === 'object' && schema.$defs !== null ? Object.keys(schema.$defs) : []
+    const reference = brokenReference(schema, new Set(held.map(key => `#/$defs/${key}`)))
+    if (reference !== undefined) return refuse(`refers to ${reference}, which must be #/$defs/NAME of this schema`)
+    try {
+      compileSchema(schema as JsonSchema) // an object with the type "object", of JSON as the file has it
+    } catch (error) {
+      refuse(`is no schema that is supported: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  })
+  .transform(schema => ({ additionalProperties: false, ...schema }) as JsonSchema & typeof schema)
+
+const toolParts = {
+  name,
+  description: description.optional(),
+  input_schema: inputSchema,
+  timeout: z
+    .string()
+    .default('30s')
+    .transform(durationMs)
+    .refine(ms => ms >= 100 && ms <= 3_600_000, 'must be a time like 500ms, 30s or 5m, from 100 ms to 1h'),
+}
+const plParts = {
+  language: z.literal('plpgsql', 'must be "plpgsql": other languages are not supported'),
+  code: longText,
+}
+const tool = z
+  .discriminatedUnion('type', [
+    z.strictObject({ ...toolParts, type: z.literal('sql'), sql: longText }),
+    z.strictObject({ ...toolParts, type: z.literal('pl-do'), ...plParts }),
+    z.strictObject({
+      ...toolParts,
+      type: z.literal('pl-func'),
+      ...plParts,
+      returns: z.string().regex(/^[\w\s(),."[\]]{1,500}$/, 'must be a type of SQL, or TABLE(name type, ...)'),
+    }),
+  ])
+  .superRefine(({ name: own }, refinement) => {
+    if (reservedToolNames.includes(own))
+      refinement.addIssue({ code: 'custom', path: ['name'], message: 'is the name of a tool of the server' })
+  })
+
+function reportTwice<Item>(
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+  path: readonly string[],
+  field: string,
+  refinement: z.RefinementCtx,
+): void {
+  const seen = new Set<string>()
+  for (const [index, item] of items.entries()) {
+    const key = keyOf(item)
+    if (seen.has(key)) refinement.addIssue({ code: 'custom', path: [...path, index, field], message: 'is there twice' })
+    seen.add(key)
+  }
+}
+
+const list = <Item extends z.ZodType>(item: Item) => z.array(item).max(mostOfAKind).default([])
+
+export const definitionsFile = z
+  .strictObject({ prompts: list(prompt), resources: list(resource), tools: list(tool) })
+  .superRefine(({ prompts, resources, tools }, refinement) => {
+    reportTwice(prompts, one => one.name, ['prompts'], 'name', refinement)
+    reportTwice(resources, one => one.uri, ['resources'], 'uri', refinement)
+    reportTwice(tools, one => one.name, ['tools'], 'name', refinement)
+  })
+
+export type PromptDefinition = z.infer<typeof prompt>
+export type ResourceDefinition = z.infer<typeof resource>
+export type CustomToolDefinition = z.infer<typeof tool>
+
+/** Replaces each `{{name}}` once: a value is never a template. */
+export const filled = (template: string, values: { readonly [name: string]: string }): string =>
+  template.replace(placeholder, (_, key: string) => values[key] ?? '')
