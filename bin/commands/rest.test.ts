@@ -34,7 +34,21 @@ test('--example prints a file with the defaults', async () => {
   expect(await printed('--example')).toContain('db-uri')
 })
 
+test('--ready ends with 1 and says why where no service answers', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'espalier-rest-ready-'))
+  const file = join(folder, 'rest.conf')
+  writeFileSync(file, `admin-server-unix-socket = "${join(folder, 'admin')}"\n`)
+  const said = vi.spyOn(console, 'error').mockReturnValue()
+  try {
+    expect(await rest.run(['--ready', file])).toBe(1)
+    expect(said.mock.calls.flat()).toEqual([`not ready: ${join(folder, 'admin')} cannot be reached (ENOENT)`])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
 test.each([
+  [['--ready', '--dump-config'], '--dump-config and --ready exclude each other; --help tells more'],
   [['--schema-cache'], '--schema-cache is not a flag of this command; --help tells more'],
   [['--example', 'rest.conf'], '--example is not a flag of this command; --help tells more'],
   [['one.conf', 'two.conf'], 'one configuration file at most; --help tells more'],

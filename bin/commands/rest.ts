@@ -11,16 +11,18 @@ import {
 } from '../../services/rest/configuration/index.ts'
 import { unreadVariables } from '../../services/rest/configuration/unread.ts'
 import { type ReloadScope, startRest } from '../../services/rest/index.ts'
+import { probeReadiness } from '../../services/rest/readiness.ts'
 import { serveRestAsWorker, startRestWorkers } from '../../services/rest/workers.ts'
 import { type Command, UsageError } from '../command.ts'
 
 const help = `Serves the schemas of a Postgres database over HTTP, as PostgREST does.
 
-Usage: espalier rest [--dump-config] [CONFIG]
+Usage: espalier rest [--dump-config | --ready] [CONFIG]
        espalier rest --example
 
   CONFIG  a file of "key = value" lines (docs/rest.md lists the keys)
   --dump-config  prints the configuration of file and environment, without secrets, and ends
+  --ready        asks the admin server of a service with this configuration for /ready, and ends with 0 if it is ready, else with 1
   --example      prints a file with every key and its default, and ends
 
 Environment: ESPALIER_REST_<KEY> wins over the file, as ESPALIER_REST_DB_URI over db-uri.
@@ -60,11 +62,13 @@ const shown = (address: AddressInfo | string): string => {
 /** @returns the exit code, once it has been stopped */
 async function serve(args: string[]): Promise<number> {
   const dumps = args.includes('--dump-config')
+  const probes = args.includes('--ready')
   if (args.length === 1 && args[0] === '--example') {
     process.stdout.write(exampleConfiguration())
     return 0
   }
-  const [path, ...rest] = args.filter(argument => argument !== '--dump-config')
+  if (dumps && probes) throw new UsageError('--dump-config and --ready exclude each other; --help tells more')
+  const [path, ...rest] = args.filter(argument => argument !== '--dump-config' && argument !== '--ready')
   const flag = [path, ...rest].find(argument => argument?.startsWith('-'))
   if (flag !== undefined) throw new UsageError(`${flag} is not a flag of this command; --help tells more`)
   if (rest.length > 0) throw new UsageError('one configuration file at most; --help tells more')
@@ -78,6 +82,12 @@ async function serve(args: string[]): Promise<number> {
   if (dumps) {
     process.stdout.write(describeConfiguration(configuration))
     return 0
+  }
+  if (probes) {
+    const { isReady, text } = await probeReadiness(configuration)
+    if (isReady) console.log(text)
+    else console.error(text)
+    return isReady ? 0 : 1
   }
   const { logLevel, serverWorkers } = configuration
   if (!isWorker) tellOfUnread(unreadVariables(first.file ?? '', first.environment))

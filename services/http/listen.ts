@@ -4,10 +4,10 @@ import { chmodSync, rmSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** The path of a Unix socket with its mode, or a host and a port. */
+/** The path of a Unix socket with its mode, or a host and a port, which other processes may share (`reusePort`). */
 export type ListenAddress =
   | { readonly path: string; readonly mode: number }
-  | { readonly host: string; readonly port: number }
+  | { readonly host: string; readonly port: number; readonly reusePort?: boolean }
 
 /** Any address of a kind by a short name, as PostgREST has them: `*` and those with `*` take what they can, `!` that kind only. */
 function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
@@ -27,12 +27,13 @@ function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
 
 /**
  * Listens, and says where: with port 0 on a free one.
- * @throws what Node's server fails with, EADDRINUSE above all
+ * @throws what Node's server fails with: EADDRINUSE above all, ENOTSUP where the system has no SO_REUSEPORT
  */
 export async function listen(server: Server, at: ListenAddress): Promise<AddressInfo | string> {
   // What an earlier run left; a socket that is in use cannot be told from it, as with PostgREST. Workers share what the first process binds.
   if ('path' in at && cluster.isPrimary) rmSync(at.path, { force: true })
-  const options = 'path' in at ? { path: at.path } : { ...hostOptions(at.host), port: at.port }
+  const options =
+    'path' in at ? { path: at.path } : { ...hostOptions(at.host), port: at.port, reusePort: at.reusePort ?? false }
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(options, () => {

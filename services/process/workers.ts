@@ -3,7 +3,7 @@
  * again that has ended, and answers for all of them on the admin server. It promises that no worker's end ends the others, but where the service says so, and that what
  * has been counted counts on.
  */
-import cluster, { type Address, type Worker } from 'node:cluster'
+import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import type { Server } from 'node:http'
@@ -19,13 +19,16 @@ export const isWorker = cluster.isWorker
 
 const poolSizeVariable = 'ESPALIER_WORKER_POOL_SIZE'
 /** What a worker tells the first process, and the other way round. `Scope` is what a service can be told to read again. */
-type FromWorker = { ready: boolean; configuration: string; metrics?: ProcessMetrics }
-type ToWorker<Scope extends string> = { kind: 'metrics' } | { kind: 'reload'; scope: Scope }
+type FromWorker =
+  | { kind: 'listening'; address: AddressInfo | string }
+  | { kind: 'state'; ready: boolean; configuration: string; metrics?: ProcessMetrics }
+  | { kind: 'schema cache'; text: string | undefined }
+type ToWorker<Scope extends string> = { kind: 'metrics' } | { kind: 'schema cache' } | { kind: 'reload'; scope: Scope }
 
 const isToWorker = <Scope extends string>(message: unknown): message is ToWorker<Scope> =>
   typeof message === 'object' && message !== null && 'kind' in message
 const isFromWorker = (message: unknown): message is FromWorker =>
-  typeof message === 'object' && message !== null && 'ready' in message
+  typeof message === 'object' && message !== null && 'kind' in message
 
 /**
  * Resolves when a worker is to end. A supervisor may signal all processes, and the first one passes it on: once or twice is the same, and reloads are the first one's
@@ -45,27 +48,48 @@ export type WorkerService<Scope extends string> = {
   /** The configuration in force, without its secrets. */
   configuration(): string
   readonly registry: Registry
+  /** The schema cache as JSON, undefined while there is none; only where the admin server shows it. */
+  schemaCache?(): Promise<string | undefined>
   reload(scope: Scope): Promise<void>
   stop(): Promise<void>
 }
 
+/** What one of several workers starts with. */
+export type WorkerShare = {
+  /** Its share of the connections to the database. */
+  readonly poolSize: number
+  /** To be called once it listens: Node itself reports only ports that the first process holds. */
+  readonly onListening: (address: AddressInfo | string) => void
+}
+
 /**
  * Serves as one of several workers until `stopped` says with which exit code to end. Without the first process, Node ends this one.
- * @param start starts the service, with its share of the connections
+ * @param start starts the service
  */
 export async function serveAsWorker<Scope extends string>(
-  start: (poolSize: number) => Promise<WorkerService<Scope>>,
+  start: (share: WorkerShare) => Promise<WorkerService<Scope>>,
   stopped: Promise<number>,
 ): Promise<number> {
-  const service = await start(Number(process.env[poolSizeVariable]))
-  const tell = (metrics?: ProcessMetrics) => {
-    const message: FromWorker = { ready: service.isReady(), configuration: service.configuration(), metrics }
+  const send = (message: FromWorker) => {
     if (process.connected) process.send?.(message)
   }
+  const service = await start({
+    poolSize: Number(process.env[poolSizeVariable]),
+    onListening: address => send({ kind: 'listening', address }),
+  })
+  const tell = (metrics?: ProcessMetrics) =>
+    send({
+      kind: 'state',
+      ready: service.isReady(),
+      configuration: service.configuration(),
+      ...(metrics && { metrics }),
+    })
+  const sendSchemaCache = async () => send({ kind: 'schema cache', text: await service.schemaCache?.() })
   const timer = setInterval(tell, 250)
   process.on('message', message => {
     if (!isToWorker<Scope>(message)) return
     if (message.kind === 'metrics') void service.registry.getMetricsAsJSON().then(tell)
+    else if (message.kind === 'schema cache') void sendSchemaCache()
     else void service.reload(message.scope).then(() => tell())
   })
   const code = await stopped
@@ -89,10 +113,6 @@ const wellMs = 10_000
 export const restartBackoff = (livedMs: number, lastBackoffMs: number): number =>
   livedMs >= wellMs ? 0 : nextBackoff(lastBackoffMs)
 
-/** As Node's servers say it. */
-const addressInfo = ({ address, port, addressType }: Address): AddressInfo | string =>
-  addressType === -1 ? address : { address, port, family: addressType === 6 ? 'IPv6' : 'IPv4' }
-
 type WorkersOptions = {
   readonly workers: number
   /** Connections to the database that the workers share out. */
@@ -101,6 +121,8 @@ type WorkersOptions = {
   readonly configuration: string | undefined
   /** Where the admin server listens; there is none where undefined. */
   readonly admin: ListenAddress | undefined
+  /** Whether the admin server shows the schema cache, which it asks a worker for. */
+  readonly hasSchemaCache?: boolean
   /** Where the workers listen, if it is a Unix socket: what an earlier run has left there is removed. */
   readonly socketPath?: string | undefined
   readonly logger: Logger
@@ -121,6 +143,7 @@ export type Workers<Scope extends string> = {
 type Known = { ready: boolean; heardAt: number; metrics: ProcessMetrics }
 const longestSilenceMs = 5_000
 const metricsTimeoutMs = 1_000
+const schemaCacheTimeoutMs = 10_000
 /** Workers give what is under way ten seconds, and go within two more; one that takes longer does not run. */
 const longestStopMs = 13_000
 
@@ -133,6 +156,7 @@ export async function startWorkers<Scope extends string>({
   poolSize,
   configuration,
   admin: adminAddress,
+  hasSchemaCache = false,
   socketPath,
   logger,
   isLost = () => false,
@@ -152,12 +176,17 @@ export async function startWorkers<Scope extends string>({
     const worker = cluster.fork({ [poolSizeVariable]: String(share) })
     const known: Known = { ready: false, heardAt: Number.NEGATIVE_INFINITY, metrics: [] }
     workers.set(worker, known)
-    worker.once('listening', address => {
-      hasListened = true
-      listening.resolve(addressInfo(address))
-    })
     worker.on('message', message => {
       if (!isFromWorker(message)) return
+      if (message.kind === 'listening') {
+        hasListened = true
+        listening.resolve(message.address)
+        return
+      }
+      if (message.kind === 'schema cache') {
+        worker.emit('schema cache', message.text)
+        return
+      }
       known.ready = message.ready
       known.heardAt = performance.now()
       inForce = message.configuration
@@ -201,6 +230,16 @@ export async function startWorkers<Scope extends string>({
     return aggregateText([await retained, ...Array.from(workers.values(), known => known.metrics)])
   }
 
+  /** Of one worker that is ready: all have the same. */
+  async function schemaCache(): Promise<string | undefined> {
+    const [worker] = [...workers].find(([, known]) => known.ready && isHeard(known)) ?? []
+    if (worker === undefined) return undefined
+    const message: ToWorker<Scope> = { kind: 'schema cache' }
+    worker.send(message)
+    const [text] = await once(worker, 'schema cache', { signal: AbortSignal.timeout(schemaCacheTimeoutMs) })
+    return typeof text === 'string' ? text : undefined
+  }
+
   let admin: Server | undefined
   if (adminAddress !== undefined) {
     admin = makeAdminServer({
@@ -209,6 +248,7 @@ export async function startWorkers<Scope extends string>({
         workers.size === shares.length && [...workers.values()].every(known => known.ready && isHeard(known)),
       metrics,
       configuration: configuration === undefined ? undefined : () => inForce,
+      schemaCache: hasSchemaCache ? schemaCache : undefined,
     })
     await listen(admin, adminAddress)
   }

@@ -11,6 +11,7 @@ import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts
 import { makeServer } from '../http/server.ts'
 import { connectionAddress } from '../postgres/address.ts'
 import { Pool } from '../postgres/pool.ts'
+import { schemaCacheText } from '../schema-cache/text.ts'
 import { describeConfiguration, type RestConfiguration, type Sources } from './configuration/index.ts'
 import { Listener } from './engine/listener.ts'
 import { Loader, type ReloadScope } from './engine/loader.ts'
@@ -35,6 +36,8 @@ export type RestOptions = {
   readonly onLost?: () => void
   /** Called with `log-level` whenever the configuration is read. */
   readonly onLogLevel?: (level: RestConfiguration['logLevel']) => void
+  /** Called once the service listens. It cannot answer yet. */
+  readonly onListening?: (address: AddressInfo | string) => void
   /** Whether this process runs the admin server; one of several does not. */
   readonly admin?: boolean
 }
@@ -47,6 +50,8 @@ export type RestService = {
   readonly isReady: () => boolean
   readonly registry: Registry
   readonly configuration: () => string
+  /** The schema cache as JSON; undefined until the database has been read. */
+  readonly schemaCache: () => Promise<string | undefined>
   /** Reads configuration and schema cache again. Resolves once that has succeeded. */
   reload(scope?: ReloadScope): Promise<void>
   /** Lets what is under way end, within seconds, and stops. */
@@ -60,7 +65,7 @@ const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD'
 
 const listenAddress = (configuration: RestConfiguration): ListenAddress => {
   const { serverUnixSocket: path, serverUnixSocketMode: mode, serverHost: host, serverPort: port } = configuration
-  return path === undefined ? { host, port } : { path, mode }
+  return path === undefined ? { host, port, reusePort: configuration.serverReuseport } : { path, mode }
 }
 
 /** Undefined where there is no admin server. */
@@ -76,7 +81,7 @@ export function adminListenAddress(configuration: RestConfiguration): ListenAddr
  */
 export async function startRest(options: RestOptions): Promise<RestService> {
   const { sources, logger, now = Date.now, admin = true } = options
-  const { onLost = () => {}, onLogLevel = () => {} } = options
+  const { onLost = () => {}, onLogLevel = () => {}, onListening = () => {} } = options
   const loader = new Loader({
     onLost,
     onLogLevel,
@@ -187,9 +192,11 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     renderUnread: why => errorResponse(requestUnread(why, base.serverMaxHeaderBytes), true),
   })
   const address = await listen(server, listenAddress(base))
+  onListening(address)
   const isReady = () =>
     loader.state !== undefined && loader.failure === undefined && (listener === undefined || listener.isListening)
   const configuration = () => describeConfiguration(loader.state?.configuration ?? base)
+  const schemaCache = async () => (loader.state === undefined ? undefined : schemaCacheText(loader.state.cache))
   const metricsText = () => metrics.registry.metrics()
   const adminAddress = admin ? adminListenAddress(base) : undefined
   const adminServer =
@@ -199,6 +206,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
           isReady,
           metrics: metricsText,
           configuration: base.adminServerConfigEnabled ? configuration : undefined,
+          schemaCache,
         })
       : undefined
   async function stop(): Promise<void> {
@@ -228,6 +236,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     isReady,
     registry: metrics.registry,
     configuration,
+    schemaCache,
     reload: (scope = 'everything') => loader.load(scope),
     stop,
   }

@@ -1,12 +1,15 @@
 /** What PostgREST 16 changed, where a key asks for it; the texts are those of its source. */
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { Agent } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ask as askPort, until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { loadConfiguration } from './configuration/index.ts'
 import { startRest } from './index.ts'
+import { probeReadiness } from './readiness.ts'
 import { configurationFile, jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
 
 const schema = `
@@ -122,8 +125,89 @@ test('the admin server listens on a socket, and a reload applies log-level', asy
     text = file('info')
     await service.reload()
     expect(levels).toEqual(['error', 'info'])
+    const probed = await probeReadiness(loadConfiguration({ file: text, environment: {}, readFile: () => '' }))
+    expect(probed).toEqual({ isReady: true, text: `ready: ${socketPath}` })
   } finally {
     await service.stop()
     rmSync(directory, { recursive: true })
+  }
+})
+
+const probe = (own: Record<string, string | number>) =>
+  probeReadiness(loadConfiguration({ file: configurationFile(own), environment: {}, readFile: () => '' }))
+
+test('a service with several addresses is probed on one of them', async () => {
+  const port = plain.adminPort
+  for (const host of ['127.0.0.1', '!4', '*', 'localhost']) {
+    const shown = host === 'localhost' ? host : '127.0.0.1'
+    const text = `ready: http://${shown}:${port}/ready`
+    expect(await probe({ 'server-host': host, 'admin-server-port': port })).toEqual({ isReady: true, text })
+  }
+})
+
+test('a service that is not ready, not there, or without an admin server fails the probe', async () => {
+  const away = await startService(
+    'postgresql://nobody@127.0.0.1:1/none',
+    { ...keys, 'db-channel-enabled': false },
+    { unready: true },
+  )
+  const own = { 'server-host': '127.0.0.1', 'admin-server-port': away.adminPort }
+  const at = `http://127.0.0.1:${away.adminPort}/ready`
+  try {
+    expect(await probe(own)).toEqual({ isReady: false, text: `not ready: ${at} answers 503` })
+    expect((await askPort(away.adminPort, '/schema_cache')).status).toBe(503)
+  } finally {
+    await away.stop()
+  }
+  expect(await probe(own)).toEqual({ isReady: false, text: `not ready: ${at} cannot be reached (ECONNREFUSED)` })
+  expect((await probe({})).text).toMatch(/no admin server/)
+  expect((await probe({ 'admin-server-port': 0 })).text).toMatch(/admin-server-port is 0/)
+})
+
+test('the admin server shows the schema cache', async () => {
+  const answer = await askPort(plain.adminPort, '/schema_cache')
+  expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json; charset=utf-8'])
+  const cache = JSON.parse(answer.text)
+  expect(Object.keys(cache)).toEqual([
+    'schemas',
+    'tables',
+    'relationships',
+    'routines',
+    'computedColumns',
+    'representations',
+    'mediaHandlers',
+    'timeZones',
+  ])
+  expect(cache.tables.api.books).toMatchObject({
+    name: 'books',
+    primaryKey: ['id'],
+    columns: { author_id: { type: 'integer' } },
+  })
+  expect(cache.relationships.api.books[0]).toMatchObject({
+    target: { schema: 'api', name: 'authors' },
+    cardinality: { kind: 'many-to-one', columns: [['author_id', 'id']] },
+  })
+  expect(cache.routines.api.me[0]).toMatchObject({ name: 'me', volatility: 'stable' })
+  expect(cache.timeZones).toContain('Europe/Paris')
+})
+
+test('two services share a port where both say so, each with its own admin server', async () => {
+  const both = { ...keys, 'server-reuseport': true }
+  const first = await startService(postgres.uri('authenticator'), both)
+  const shared = { ...both, 'server-port': first.port }
+  try {
+    const second = await startService(postgres.uri('authenticator'), shared)
+    const answered = () => Promise.all([first, second].map(({ metric }) => metric('rst_requests_total')))
+    // The kernel chooses between them by the address of the client: each is asked after a while.
+    await until(async () => {
+      expect((await askPort(first.port, '/books?select=id', {}, new Agent())).text).toBe('[{"id":1}]')
+      return (await answered()).every(count => count > 0)
+    })
+    await second.stop()
+    const plainly = { ...keys, 'server-port': first.port }
+    await expect(startService(postgres.uri('authenticator'), plainly)).rejects.toMatchObject({ code: 'EADDRINUSE' })
+    expect((await askPort(first.port, '/books?select=id', {}, new Agent())).text).toBe('[{"id":1}]')
+  } finally {
+    await first.stop()
   }
 })

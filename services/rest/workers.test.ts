@@ -187,6 +187,23 @@ test('two workers on one socket, which an earlier run has left behind', async ({
   )
 })
 
+test('workers share a port with another process, and the admin server shows what one of them knows', async ({
+  onTestFinished,
+}) => {
+  const port = await freePort()
+  const running = await start(onTestFinished, { 'server-port': port, 'server-reuseport': 'true' })
+  const cache = JSON.parse((await ask(running.adminPort, '/schema_cache')).text)
+  expect(Object.keys(cache.tables.api)).toEqual(['numbers'])
+  const other = createServer().listen({ port, host: '127.0.0.1', reusePort: true })
+  await once(other, 'listening')
+  other.close()
+  await once(other, 'close')
+  const reads = await Promise.all(Array.from({ length: 20 }, () => ask(port, '/numbers', {}, new Agent())))
+  expect(reads.map(rowsOf)).toEqual(Array.from({ length: 20 }, () => 50))
+  running.child.kill('SIGTERM')
+  expect(await running.ended).toBe(0)
+})
+
 test('a port that is taken ends all of them, as it ends one', async ({ onTestFinished }) => {
   const taken = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => {

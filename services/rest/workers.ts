@@ -5,7 +5,7 @@ import { adminListenAddress, type ReloadScope, type RestOptions, startRest } fro
 
 /** Serves as one of several workers until `stopped` says with which exit code to end. */
 export const serveRestAsWorker = (options: RestOptions, stopped: Promise<number>): Promise<number> =>
-  serveAsWorker<ReloadScope>(poolSize => startRest({ ...options, admin: false, poolSize }), stopped)
+  serveAsWorker<ReloadScope>(share => startRest({ ...options, ...share, admin: false }), stopped)
 
 /**
  * Starts the workers and keeps them going. Resolves once one of them listens.
@@ -22,6 +22,7 @@ export async function startRestWorkers({
     workers: configuration.serverWorkers,
     poolSize: configuration.dbPool,
     configuration: configuration.adminServerConfigEnabled ? describeConfiguration(configuration) : undefined,
+    hasSchemaCache: true,
     admin: adminListenAddress(configuration),
     socketPath: configuration.serverUnixSocket,
     logger,

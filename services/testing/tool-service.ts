@@ -30,6 +30,7 @@ import {
   serveAsWorker,
   startWorkers,
   type WorkerService,
+  type WorkerShare,
   workerStopSignal,
 } from '../process/workers.ts'
 import { readSchemaCache } from '../schema-cache/load.ts'
@@ -65,7 +66,10 @@ function renderError(error: unknown): HttpResponse {
   return say(500, 'no idea')
 }
 
-async function start(settings: Settings<typeof catalogue>, poolSize: number): Promise<WorkerService<'schema'>> {
+async function start(
+  settings: Settings<typeof catalogue>,
+  { poolSize, onListening }: WorkerShare,
+): Promise<WorkerService<'schema'>> {
   const address = connectionAddress(settings.database)
   const times = { acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 60_000, maximumIdleMs: 10_000 }
   const pool = new Pool({ address, size: poolSize, ...times }, Date.now)
@@ -108,7 +112,7 @@ async function start(settings: Settings<typeof catalogue>, poolSize: number): Pr
     handle,
     renderError,
   })
-  await listen(server, { host: '127.0.0.1', port: 0 })
+  onListening(await listen(server, { host: '127.0.0.1', port: 0 }))
   return {
     isReady: () => server.listening,
     configuration: () => describeSettings(catalogue, settings),

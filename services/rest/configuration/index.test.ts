@@ -279,6 +279,7 @@ describe('what is wrong', () => {
     'server-workers = 11',
     'server-max-body-bytes = 1023',
     'admin-server-port = 3000',
+    'server-port = 0\nserver-reuseport = true\nserver-workers = 2',
   ])('%s is refused by its key’s name alone', line => {
     const problems = problemsOf(line)
     expect(problems).toHaveLength(1)
@@ -296,6 +297,8 @@ describe('what is wrong', () => {
     'server-port = 0\nadmin-server-port = 0',
     'admin-server-port = 3000\nserver-unix-socket = "/run/rest.sock"',
     'server-workers = 11\ndb-pool = 11',
+    'server-port = 0\nserver-reuseport = true',
+    'server-port = 0\nserver-workers = 2',
   ])('is not %j', text => {
     expect(problemsOf(text)).toEqual([])
   })

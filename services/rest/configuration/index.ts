@@ -42,9 +42,12 @@ type RestReading = Reading<typeof keys>
 
 /** Keys that are right each for itself, and not together. */
 function checkTogether({ settings, problems, problem }: RestReading): void {
-  const { serverPort, serverUnixSocket, adminServerPort, serverWorkers, dbPool } = settings
+  const { serverPort, serverUnixSocket, serverReuseport, adminServerPort, serverWorkers, dbPool } = settings
   if (serverUnixSocket === undefined && adminServerPort !== 0 && adminServerPort === serverPort) {
     problems.push(problem('adminServerPort', 'must not be the same as server-port'))
+  }
+  if (serverReuseport && serverUnixSocket === undefined && serverPort === 0 && serverWorkers > 1) {
+    problems.push(problem('serverPort', 'must not be 0 with server-reuseport and several workers: each takes its own'))
   }
   if (serverWorkers > dbPool) {
     problems.push(problem('serverWorkers', 'must not be more than db-pool: each worker needs a connection'))

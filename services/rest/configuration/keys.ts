@@ -331,6 +331,12 @@ export const keys = {
     'Most bytes of bodies that a worker holds at once; 256 MiB, or 4 times server-max-body-bytes where that is more, where not set.',
   ),
   serverPort: key('server-port', values.whole(0, 65_535), 3_000, 'Port of the server; 0 takes a free one.'),
+  serverReuseport: key(
+    'server-reuseport',
+    values.truth(),
+    false,
+    'Whether other processes of the same user may listen on server-port, too, if they set this key (SO_REUSEPORT).',
+  ),
   serverTimingEnabled: key(
     'server-timing-enabled',
     values.truth(),
