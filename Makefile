@@ -3,7 +3,7 @@ NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
 
-.PHONY: run demo token test mutants check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade soak
+.PHONY: run demo token test pair mutants check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade soak
 .DEFAULT_GOAL := help
 
 help:
@@ -11,6 +11,7 @@ help:
 	@echo 'make token    print a new access token for it'
 	@echo 'make demo     play the tour of the README by itself'
 	@echo 'make test     run the tests; ARGS=path runs some'
+	@echo 'make pair     start PostgREST beside the REST service; CONTRIBUTING.md says what for'
 	@echo 'make mutants  break what decides in small ways, and see a test fail; ARGS=name runs some'
 	@echo 'make check    check types, format and lint'
 	@echo 'make format   format the code'
@@ -42,6 +43,9 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	@exec $(NODE) node_modules/vitest/vitest.mjs run $(ARGS)
+
+pair: $(INSTALLED)
+	@exec $(NODE) services/rest/testing/pair.ts $(ARGS)
 
 # A package of its own: nobody else needs what it takes.
 MUTANTS := mutants/node_modules/.installed

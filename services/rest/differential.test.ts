@@ -31,6 +31,7 @@ test.skipIf(binary === undefined).each<[name: string, settings: Settings, reques
 ])(title, { timeout: 6 * 3_600_000 }, async (_name, settings, requests) => {
   const both = await startBoth(binary ?? '', settings)
   const judge = new Judge(both, 'db-max-rows' in settings)
+  const pairKeys = Object.entries(settings).map(([key, value]) => `${key}=${value}`)
   const differ = (asked: Asked) => judge.differences(asked)
   const failures: string[] = []
   try {
@@ -46,7 +47,7 @@ test.skipIf(binary === undefined).each<[name: string, settings: Settings, reques
       const differences = await differ(short)
       failures.push(
         [
-          `seed ${seed}, request ${number}: ${curl(judge.stable(short) ?? short)}`,
+          `seed ${seed}, request ${number} (make pair ARGS='${[seed, number, ...pairKeys].join(' ')}'): ${curl(judge.stable(short) ?? short)}`,
           ...differences.map(({ part, theirs, ours }) => `  ${part}: PostgREST says ${theirs}, we say ${ours}`),
         ].join('\n'),
       )

