@@ -1,12 +1,13 @@
-/** What docs/rest.md shows of what goes beyond PostgREST: its examples answer as they are printed, on the tour's database. */
+/** What docs/rest.md shows of requests, and of what goes beyond PostgREST: its examples answer as they are printed, on the tour's database. */
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { parsePreferences } from './parse/preferences.ts'
+import { plainOperators, quantifiableOperators, searchOperators } from './parse/types.ts'
 import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
 
 const page = readFileSync(new URL('../../docs/rest.md', import.meta.url), 'utf8')
-const [section = ''] = /^## Beyond PostgREST\n[\s\S]*?(?=^## )/m.exec(page) ?? []
 const [, setup = ''] = /<<'EOF'\n([\s\S]*?)\n {4}EOF/.exec(page) ?? []
 
 /** What the tour does to the database before the section goes on with it, as SQL. */
@@ -15,30 +16,35 @@ const tour = `${setup}
   INSERT INTO api.books (title) VALUES ('Sketches'); DELETE FROM api.books WHERE title = 'Sketches';
   ${alteration}`
 
-/** The lines of the configuration that the section adds. */
-const keys = Object.fromEntries(
-  [...section.matchAll(/^ {4}([a-z][a-z0-9-]*) = (.*)$/gm)].map(([, name = '', value = '']) => [
-    name,
-    JSON.parse(value) as string | number | boolean, // a value of the file's format, of which these are JSON
-  ]),
-)
+const sectionOf = (heading: string): string =>
+  new RegExp(`^## ${heading}\\n[\\s\\S]*?(?=^## )`, 'm').exec(page)?.[0] ?? ''
+
+/** The lines of the configuration that a section adds. */
+const keysOf = (section: string) =>
+  Object.fromEntries(
+    [...section.matchAll(/^ {4}([a-z][a-z0-9-]*) = (.*)$/gm)].map(([, name = '', value = '']) => [
+      name,
+      JSON.parse(value) as string | number | boolean, // a value of the file's format, of which these are JSON
+    ]),
+  )
 
 type Example = { command: string; expected: string }
 
-const examples: Example[] = [...section.matchAll(/^```console\n([\s\S]*?)^```/gm)].flatMap(([, block = '']) =>
-  block
-    .replace(/\\\n\s*/g, '')
-    .split(/^\$ /m)
-    .slice(1)
-    .map(text => {
-      const lines = text.split('\n')
-      // A command goes on as long as a quote is open.
-      const isOpen = (count: number) => lines.slice(0, count).join('\n').split("'").length % 2 === 0
-      let count = 1
-      while (isOpen(count) && count < lines.length) count++
-      return { command: lines.slice(0, count).join('\n'), expected: lines.slice(count).join('\n').trimEnd() }
-    }),
-)
+const examplesOf = (section: string): Example[] =>
+  [...section.matchAll(/^```console\n([\s\S]*?)^```/gm)].flatMap(([, block = '']) =>
+    block
+      .replace(/\\\n\s*/g, '')
+      .split(/^\$ /m)
+      .slice(1)
+      .map(text => {
+        const lines = text.split('\n')
+        // A command goes on as long as a quote is open.
+        const isOpen = (count: number) => lines.slice(0, count).join('\n').split("'").length % 2 === 0
+        let count = 1
+        while (isOpen(count) && count < lines.length) count++
+        return { command: lines.slice(0, count).join('\n'), expected: lines.slice(count).join('\n').trimEnd() }
+      }),
+  )
 
 let postgres: TestPostgres
 let service: TestService
@@ -47,14 +53,9 @@ let token: string
 beforeAll(async () => {
   postgres = await startPostgres('18')
   await postgres.run(tour)
-  const plain = { 'db-schemas': 'api', 'db-anon-role': 'web_anon', 'jwt-secret': jwtSecret, 'server-port': 0 }
-  service = await startService(postgres.uri('authenticator'), { ...plain, ...keys })
   token = await tokenOf({ role: 'librarian' })
 })
-afterAll(async () => {
-  await service?.stop()
-  await postgres?.stop()
-})
+afterAll(() => postgres?.stop())
 
 /** The words of a command, its quotes and variables undone. */
 function words(command: string): string[] {
@@ -106,13 +107,59 @@ async function run(command: string): Promise<string> {
   return head.filter(line => kept.some(name => line.toLowerCase().startsWith(name))).join('\n')
 }
 
-test.each(examples)('$command', async ({ command, expected }) => {
-  const lines = (text: string) => text.replace(/^[\w-]+(?=: )/gm, name => name.toLowerCase())
-  expect(lines(await run(command))).toBe(lines(expected))
+describe.each([
+  ['Requests', 'requests'],
+  ['Beyond PostgREST', 'beyond'],
+])('%s', (heading, database) => {
+  const section = sectionOf(heading)
+  const examples = examplesOf(section)
+  beforeAll(async () => {
+    await postgres.run(`CREATE DATABASE ${database} TEMPLATE postgres`, 'template1')
+    const plain = { 'db-schemas': 'api', 'db-anon-role': 'web_anon', 'jwt-secret': jwtSecret, 'server-port': 0 }
+    service = await startService(postgres.uri('authenticator', database), { ...plain, ...keysOf(section) })
+  })
+  afterAll(() => service?.stop())
+
+  test('has examples', () => {
+    expect(examples.length).toBeGreaterThan(8)
+  })
+
+  test.each(examples)('$command', async ({ command, expected }) => {
+    const lines = (text: string) => text.replace(/^[\w-]+(?=: )/gm, name => name.toLowerCase())
+    expect(lines(await run(command))).toBe(lines(expected))
+  })
 })
 
-test('each part of the section has an example', () => {
-  const parts = section.split(/^### /m).slice(1)
+test('each part of what goes beyond PostgREST has an example', () => {
+  const parts = sectionOf('Beyond PostgREST').split(/^### /m).slice(1)
   expect(parts.length).toBeGreaterThan(0)
   expect(parts.filter(part => !part.includes('```')).map(part => part.split('\n')[0])).toEqual([])
+})
+
+/** The cells of a table of the section on requests, by its header, without marks of code. */
+function tableOf(header: string): string[][] {
+  const [, after = ''] = sectionOf('Requests').split(`| ${header} |\n`)
+  const [table = ''] = after.split('\n\n')
+  return table
+    .split('\n')
+    .slice(1)
+    .map(line => line.split(' | ').map(cell => cell.replace(/^\| | \|$/g, '').replaceAll('`', '')))
+}
+
+test('the table of operators is that of the parser', () => {
+  const listed = tableOf('operator | SQL | example').flatMap(([names = '']) => names.split(', '))
+  expect(listed.sort()).toEqual(
+    [...quantifiableOperators, ...plainOperators, ...searchOperators, 'in', 'is', 'isdistinct'].sort(),
+  )
+})
+
+test('the table of wishes is that of the parser', () => {
+  const rows = tableOf('wish | values | meaning')
+  const { invalid: _, ...known } = parsePreferences(undefined, 'any')
+  const names = Object.keys(known).map(name => name.replace('maxAffected', 'max-affected'))
+  expect(rows.map(([wish]) => wish).sort()).toEqual(names.sort())
+  const values = rows.flatMap(([wish, list = '']) =>
+    list.split(', ').map(value => `${wish}=${value.replace('a number', '1')}`),
+  )
+  expect(parsePreferences(values.join(','), 'any').invalid).toEqual([])
 })

@@ -19,3 +19,19 @@ test('each of the catalogue is one that something is refused with', () => {
   const unused = Object.keys(catalogue).filter(maker => !users.some(text => text.includes(`${maker}(`)))
   expect(unused).toEqual([])
 })
+
+test('the table of docs/rest.md has every code with its statuses', () => {
+  const page = readFileSync(new URL('../../../docs/rest.md', import.meta.url), 'utf8')
+  const listed = [...page.matchAll(/^\| (RST\w+) \| (\d{3}) \| [^|]+\. \| [^|]*\|$/gm)].map(
+    ([, code, status]) => `${code} ${status}`,
+  )
+  const source = readFileSync(`${folder}/errors/catalogue.ts`, 'utf8')
+  const made = [
+    ...[...source.matchAll(/status: (\d+),\s*code: '(RST\w+)'/g)].map(([, status, code]) => `${code} ${status}`),
+    ...[...source.matchAll(/unavailable\('(RST\w+)'/g)].map(([, code]) => `${code} 503`),
+  ]
+  // What the patterns above do not find would be missing from the table, too.
+  const codes = new Set(source.match(/'RST\w+'/g))
+  expect(new Set(made.map(pair => `'${pair.split(' ')[0]}'`))).toEqual(codes)
+  expect(listed).toEqual([...new Set(made)].sort())
+})
