@@ -1,11 +1,18 @@
-/** The suite of the protocol's own project, against the fixture: every scenario, scored or not, of both sets of requirements. */
+/**
+ * The suite of the protocol's own project, against the product: the tool server as `espalier mcp` starts it, on a Postgres, with the suite's prompts, resources and tools, and behind the bridge of
+ * `espalier mcp-bridge`. Every scenario, scored or not, of both sets of requirements.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { until } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { startTestBridge } from './bridge/testing/bridge.ts'
-import { fixtureProgram, startFixture } from './testing/fixture-server.ts'
+import { startMcp } from './index.ts'
+import { productAdditions, productProgram, productSettings } from './testing/product.ts'
 
 const program = fileURLToPath(
   new URL('../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
@@ -32,32 +39,68 @@ async function judge(url: string, requirements: string): Promise<{ verdicts: Ver
 
 /** The first the suite itself does not run yet; the second only looks whether a server hangs up in mid-call to be polled, which ours does not. */
 const withoutChecks = ['tasks-status-notifications', 'server-sse-polling']
+/** What the suite passes over where a server gives no session. */
+const withoutSession = ['server-sse-multiple-streams', 'server-session-lifecycle']
+
+/** Without a session a client of the older revisions can be asked nothing and be told nothing between its calls: sessions are the bridge's, as docs/mcp.md says. */
+const ofSessions = [
+  'elicitation-sep1034-defaults',
+  'elicitation-sep1330-enums',
+  'resources-subscribe',
+  'resources-unsubscribe',
+  'tools-call-elicitation',
+  'tools-call-sampling',
+  'tools-call-with-logging',
+]
+
+let postgres: TestPostgres
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+})
+afterAll(() => postgres?.stop())
+
+const environment = () => ({
+  ESPALIER_DB_HOST: '127.0.0.1',
+  ESPALIER_DB_PORT: String(postgres.port),
+  ESPALIER_DB_SSLMODE: 'disable',
+})
 
 type Judged = { readonly url: string; stop(): Promise<void> }
 
-/** The tool server's own endpoint. */
+/** The tool server over HTTP. */
 async function direct(): Promise<Judged> {
-  const { port, stop } = await startFixture()
-  return { url: `http://127.0.0.1:${port}/mcp/v1`, stop }
+  const settings = productSettings({ ...environment(), ESPALIER_HTTP_ENABLED: 'true' })
+  if (settings.http === undefined) throw new Error('the settings are those of HTTP')
+  const logger = pino({ level: 'silent' })
+  const { address, stop } = await startMcp({ settings, http: settings.http, logger, ...productAdditions(settings) })
+  return { url: `http://127.0.0.1:${address.port}/mcp/v1`, stop }
 }
 
-/** The bridge, which has sessions, before a tool server over stdio. */
+/** The bridge, which has sessions, before the tool server over stdio. */
 async function bridged(): Promise<Judged> {
-  const { url, stop } = await startTestBridge({ mcp_server: { args: [fixtureProgram] } })
-  return { url: `${url}/mcp`, stop }
+  const bridge = await startTestBridge({ mcp_server: { args: [productProgram], env: environment() } })
+  await until(async () => (await bridge.ask('/ready')).status === 200)
+  return { url: `${bridge.url}/mcp`, stop: bridge.stop }
 }
 
-test.concurrent.each([
-  ['2026-07-28', 'by the tool server', direct, 50, 195],
-  ['2026-07-28', 'through the bridge', bridged, 50, 195],
-  ['2025-11-25', 'through the bridge', bridged, 33, 80],
-] as const)('every scenario of %s passes %s', async (requirements, _, start, scenarios, checks) => {
-  const { url, stop } = await start()
-  const { verdicts, code } = await judge(url, requirements).finally(stop)
-  expect(verdicts.filter(({ failed }) => failed > 0)).toEqual([])
-  const without = verdicts.filter(({ passed }) => passed === 0).map(({ scenario }) => scenario)
-  expect(without.filter(scenario => !withoutChecks.includes(scenario))).toEqual([])
-  expect(verdicts.length).toBe(scenarios)
-  expect(verdicts.reduce((sum, { passed }) => sum + passed, 0)).toBeGreaterThanOrEqual(checks)
-  expect(code).toBe(0)
+/** Two at once, not four: the suite waits no longer for an answer on a busy machine. */
+describe.concurrent.each([
+  ['by the tool server', direct, ofSessions, 60],
+  ['through the bridge', bridged, [], 80],
+] as const)('%s', (_, start, failing, legacyChecks) => {
+  test.sequential.each([
+    ['2026-07-28', 50, 195, []],
+    ['2025-11-25', 33, legacyChecks, failing],
+  ] as const)('every scenario of %s passes, but for those that take a session where there is none', async (...run) => {
+    const [requirements, scenarios, checks, failing] = run
+    const { url, stop } = await start()
+    const { verdicts, code } = await judge(url, requirements).finally(stop)
+    expect(verdicts.flatMap(({ scenario, failed }) => (failed > 0 ? [scenario] : [])).sort()).toEqual(failing)
+    const without = verdicts.filter(({ passed }) => passed === 0).map(({ scenario }) => scenario)
+    const passedOver = failing.length > 0 ? [...withoutChecks, ...withoutSession] : withoutChecks
+    expect(without.filter(scenario => !passedOver.includes(scenario))).toEqual([])
+    expect(verdicts.length).toBe(scenarios)
+    expect(verdicts.reduce((sum, { passed }) => sum + passed, 0)).toBeGreaterThanOrEqual(checks)
+    expect(code).toBe(failing.length > 0 ? 1 : 0)
+  })
 })

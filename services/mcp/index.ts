@@ -18,7 +18,10 @@ import { createCatalogue } from './catalogue/index.ts'
 import { compactionRoute } from './compaction/index.ts'
 import type { DatabaseSettings, HttpSettings, McpSettings } from './configuration/types.ts'
 import { type Conversations, createConversations } from './conversations/store.ts'
-import { type Core, createCore } from './core/index.ts'
+import { type Core, type CoreChange, createCore } from './core/index.ts'
+import type { Prompt } from './core/prompt.ts'
+import type { ResourceProvider } from './core/resource.ts'
+import type { Tool } from './core/tool.ts'
 import type { Logins } from './credentials/accounts.ts'
 import { createAuthentication, type RunningAuthentication } from './credentials/index.ts'
 import { customPrompt } from './custom/prompts.ts'
@@ -41,12 +44,23 @@ import { createTools } from './tools/index.ts'
 import { createWires, type Wires } from './wire/index.ts'
 import { serveStdio } from './wire/stdio.ts'
 
+/** What a program that embeds the server has to call beside what the settings give. */
+type Additions = {
+  readonly tools: readonly Tool[]
+  readonly resources: readonly ResourceProvider[]
+  readonly prompts: readonly Prompt[]
+}
+
 type McpOptions = {
   readonly settings: McpSettings
   readonly logger: Logger
   readonly now?: () => number
   /** How often the files of the certificate are looked at. */
   readonly certificateIntervalMs?: number
+  /** `announce` is told of changes of what it returns. */
+  readonly additions?: (announce: (change: CoreChange) => void) => Additions
+  /** After which time a call goes on as a task. */
+  readonly taskPatienceMs?: number
 }
 
 export type McpService = {
@@ -67,7 +81,9 @@ type Parts = {
 
 const stopMs = 10_000
 
-function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logins | undefined): Parts {
+function assemble(options: McpOptions, logins: Logins | undefined): Parts {
+  const { settings, logger, now = Date.now, taskPatienceMs } = options
+  const added = options.additions?.(change => core.announce(change))
   const { limits, disabled, sealingKey, auditStatements } = settings
   let configured = settings.databases
   const entries = createEntries(() => configured)
@@ -82,15 +98,20 @@ function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logi
   const resources = [
     createResources({ entries, access: databases, catalogue, settings }),
     customResources(custom.resources, { entries, databases, limits }),
+    ...(added?.resources ?? []),
   ]
   const core: Core = createCore({
     server: serverInfo,
     instructions: instructionsFor(entries),
-    tools: createTools({ settings, entries, databases, catalogue, resources, logins, now }),
+    tools: [
+      ...createTools({ settings, entries, databases, catalogue, resources, logins, now }),
+      ...(added?.tools ?? []),
+    ],
     resources,
     prompts: [
       ...prompts.filter(({ definition: { name } }) => !disabled.has(name)),
       ...custom.prompts.map(customPrompt),
+      ...(added?.prompts ?? []),
     ],
     follow: createWatch({
       fingerprint: createFingerprint(databases, catalogue),
@@ -99,7 +120,13 @@ function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logi
       logger,
     }),
   })
-  const wires = createWires({ core, logger, sealingKey, now })
+  const wires = createWires({
+    core,
+    logger,
+    sealingKey,
+    now,
+    ...(taskPatienceMs === undefined ? {} : { taskPatienceMs }),
+  })
   const setDatabases = (next: readonly DatabaseSettings[]) => {
     const tookWrites = entries.takeWrites()
     configured = next

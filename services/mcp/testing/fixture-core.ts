@@ -1,8 +1,9 @@
 /** The core that the judge and our own tests call: tools, resources and prompts as the conformance suite names them, and no database. */
 import { CoreError } from '../core/errors.ts'
-import { type Core, createCore } from '../core/index.ts'
+import { type Core, type CoreChange, createCore } from '../core/index.ts'
 import type { Prompt } from '../core/prompt.ts'
 import type { ReadResult, ResourceProvider } from '../core/resource.ts'
+import type { Tool } from '../core/tool.ts'
 import { askingPrompt, askingTools } from './fixture-asking.ts'
 import { taskTools } from './fixture-tasks.ts'
 import { plainTools, png } from './fixture-tools.ts'
@@ -110,13 +111,29 @@ export type FixtureOptions = {
   readonly more?: readonly ResourceProvider[]
 }
 
+type FixtureParts = {
+  readonly tools: readonly Tool[]
+  readonly resources: readonly ResourceProvider[]
+  readonly prompts: readonly Prompt[]
+}
+
+/** What the fixture has to call, for a core of its own or beside what the product has. */
+export const fixtureParts = (
+  announce: (change: CoreChange) => void,
+  stopped: (name: string) => void,
+): FixtureParts => ({
+  tools: [...plainTools(announce, stopped), ...askingTools, ...taskTools],
+  resources: [resources],
+  prompts,
+})
+
 export function fixtureCore({ stopped = () => {}, more = [] }: FixtureOptions = {}): Core {
+  const parts = fixtureParts(change => core.announce(change), stopped)
   const core: Core = createCore({
     server: { name: 'espalier-fixture', title: 'Fixture', version: '1.0.0' },
     instructions: () => 'Call what you like.',
-    tools: [...plainTools(change => core.announce(change), stopped), ...askingTools, ...taskTools],
-    resources: [resources, ...more],
-    prompts,
+    ...parts,
+    resources: [...parts.resources, ...more],
   })
   return core
 }

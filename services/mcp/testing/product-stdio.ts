@@ -1,0 +1,9 @@
+/** The product of the conformance tests as a program that speaks over standard input and output. */
+import { pino } from 'pino'
+import { serveMcpOverStdio } from '../index.ts'
+import { productAdditions, productSettings } from './product.ts'
+
+const settings = productSettings(process.env)
+const logger = pino({ level: 'warn' }, pino.destination({ dest: 2, sync: false }))
+const { stdin: input, stdout: output } = process
+await serveMcpOverStdio({ settings, logger, input, output, ...productAdditions(settings) })
