@@ -1,11 +1,9 @@
 /** Keeps the record beside each volume up to date, of databases from before there were any as well. No restart is needed. */
-import { randomUUID } from 'node:crypto'
-import { open, readFile, rename, rm } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import type { Cluster, Kinds, ObjectKey } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
-import { recordFile } from '../runtime/volumes/persistent-volume.ts'
 import { recordOf } from './record.ts'
+import { writeRecord } from './write-record.ts'
 
 type Described = Kinds['ManagedDatabase'] | Kinds['Branch']
 
@@ -44,7 +42,7 @@ export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions)
     if (record === undefined) return
     const directory = directoryOf({ namespace, name: current.status.volume.claim })
     if (directory === undefined) return notice(current)
-    await writeIfOther(recordFile(directory), `${JSON.stringify(record)}\n`)
+    await writeRecord(directory, `${JSON.stringify(record)}\n`)
   }
 
   async function writeDue(): Promise<void> {
@@ -75,22 +73,3 @@ export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions)
 
 /** Objects of the one-machine store are shared with it. */
 const whole = <T>(object: T): T => object
-
-/** Whole or not at all. */
-async function writeIfOther(path: string, text: string): Promise<void> {
-  if ((await readFile(path, 'utf8').catch(() => undefined)) === text) return
-  const staged = `${path}.${randomUUID().slice(0, 8)}.new`
-  try {
-    const file = await open(staged, 'wx', 0o600)
-    try {
-      await file.writeFile(text)
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await rename(staged, path)
-  } catch (error) {
-    await rm(staged, { force: true })
-    throw error
-  }
-}

@@ -27,6 +27,8 @@ export const newHandle = ({ metadata: { namespace = '', uid = '' } }: Persistent
 
 /** Beside a volume's directory: what is known of its database (embedded/rescue). */
 export const recordFile = (directory: string): string => `${directory}.json`
+/** A record that is being written, or that a crash left so. */
+export const unfinishedRecord = (directory: string): string => `${directory}.json.new`
 
 /** The name of the volume that is made for a claim. */
 export const newVolumeName = ({ metadata }: PersistentVolumeClaim): string => `pvc-${metadata.uid}`

@@ -17,7 +17,7 @@ import type { Informer } from '../../../cluster/informer/index.ts'
 import type { ReconcileResult } from '../../../controller/index.ts'
 import type { Layout } from '../directories.ts'
 import type { Deferred } from './deferred.ts'
-import { handleOf, reclaimFinalizer, recordFile } from './persistent-volume.ts'
+import { handleOf, reclaimFinalizer, recordFile, unfinishedRecord } from './persistent-volume.ts'
 import type { VolumeUse } from './use.ts'
 
 type ReclaimOptions = {
@@ -101,7 +101,7 @@ export function createReclaim({ cluster, volumes, layout, use, deferred, record 
     if (taken === 'busy') return false
     const removed = join(layout.stagingOf(directory), `removed-${uid}-${resourceVersion}`)
     if (existsSync(directory)) renameSync(directory, removed)
-    await rm(recordFile(directory), { force: true })
+    for (const file of [recordFile(directory), unfinishedRecord(directory)]) await rm(file, { force: true })
     await rm(removed, { recursive: true, force: true })
     return true
   }
