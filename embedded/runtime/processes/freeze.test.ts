@@ -1,6 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { temporaryDirectory, until } from '../testing/runtime.ts'
@@ -8,19 +8,25 @@ import { killTrees } from './end.ts'
 import { freezeTrees } from './freeze.ts'
 import { descendantsOf, isStopped, type ProcessIdentity, readProcess, readProcesses, signal } from './table.ts'
 
+const canFreezeDisks = process.getuid?.() === 0 && existsSync('/dev/loop-control')
+
 const identity = (child: ChildProcess): ProcessIdentity => readProcess(child.pid ?? 0) ?? { pid: 0, startTime: '' }
 
-/** A process whose children stand in sessions of their own, all of them appending to one file without end. */
-async function family(file: string): Promise<ProcessIdentity> {
-  const write = `const fs = require('node:fs'); setInterval(() => fs.appendFileSync(${JSON.stringify(file)}, 'x'.repeat(1000)), 1)`
+/**
+ * A process whose three children stand in sessions of their own, all of them appending to one file without end.
+ * @param other the file of the last child, if it has another
+ */
+async function family(file: string, other = file): Promise<ProcessIdentity> {
+  const write = (to: string) =>
+    `const fs = require('node:fs'); setInterval(() => fs.appendFileSync(${JSON.stringify(to)}, 'x'.repeat(1000)), 1)`
   const source = `
-    for (let n = 0; n < 3; n += 1) {
-      require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(write)}], { detached: true, stdio: 'ignore' })
+    for (const write of ${JSON.stringify([write(file), write(file), write(other)])}) {
+      require('node:child_process').spawn(process.execPath, ['-e', write], { detached: true, stdio: 'ignore' })
     }
-    ${write}`
+    ${write(file)}`
   const root = identity(spawn(process.execPath, ['-e', source], { stdio: 'ignore' }))
   onTestFinished(() => killTrees([root]))
-  await until(() => descendantsOf(readProcesses(), [root.pid]).length === 3 && existsSync(file))
+  await until(() => descendantsOf(readProcesses(), [root.pid]).length === 3 && existsSync(file) && existsSync(other))
   return root
 }
 
@@ -36,6 +42,39 @@ test('a frozen family writes nothing, and goes on afterwards', async () => {
   freeze.thaw()
   freeze.thaw()
   await until(() => statSync(file).size > size)
+})
+
+test.runIf(canFreezeDisks)('one that waits for the disk holds up the others for less than a second', async () => {
+  const disk = temporaryDirectory()
+  execFileSync('truncate', ['-s', '64M', join(disk, 'image')])
+  execFileSync('mkfs.ext4', ['-q', join(disk, 'image')])
+  const mounted = join(disk, 'mounted')
+  mkdirSync(mounted)
+  execFileSync('mount', ['-o', 'loop', join(disk, 'image'), mounted])
+  onTestFinished(() => void execFileSync('umount', ['-l', mounted]))
+  const [file, other] = [join(disk, 'out'), join(mounted, 'out')]
+  const root = await family(file, other)
+
+  let [longest, last, size] = [0, performance.now(), 0]
+  const watch = setInterval(() => {
+    const now = statSync(file).size
+    if (now !== size) [longest, last, size] = [Math.max(longest, performance.now() - last), performance.now(), now]
+  }, 5)
+  execFileSync('fsfreeze', ['-f', mounted])
+  await until(() => descendantsOf(readProcesses(), [root.pid]).some(({ state }) => state === 'D'))
+  const thaw = setTimeout(() => execFileSync('fsfreeze', ['-u', mounted]), 1_600)
+  onTestFinished(() => {
+    clearTimeout(thaw)
+    clearInterval(watch)
+    spawnSync('fsfreeze', ['-u', mounted])
+  })
+  const freeze = await freezeTrees([root], 10_000)
+  clearInterval(watch)
+  longest = Math.max(longest, performance.now() - last)
+  expect(freeze.processes).toBe(4)
+  expect(longest).toBeGreaterThan(200)
+  expect(longest).toBeLessThan(1_000)
+  freeze.thaw()
 })
 
 test('the watchdog continues what nobody continues, and says so', async () => {

@@ -9,8 +9,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { RuntimeError } from '../errors.ts'
 import { descendantsOf, isAlive, isStopped, type ProcessIdentity, readProcesses, signal } from './table.ts'
 
-/** How long processes may take to stop; one that waits for a hung disk cannot be stopped. */
-const stopDeadlineMs = 5_000
+/**
+ * How long processes may take to stop, attempt by attempt. One that waits for the disk stops only afterwards, and all others stand still
+ * meanwhile: so the first attempts are given up soon, and the processes run on for as long before the next.
+ */
+const stopDeadlinesMs = [250, 500, 1_000, 5_000]
 
 type Freeze = {
   /** Processes that are stopped. */
@@ -26,6 +29,18 @@ type Freeze = {
  * @throws RuntimeError `FreezeFailed`; all are continued then
  */
 export async function freezeTrees(roots: ProcessIdentity[], mostMs: number): Promise<Freeze> {
+  for (const stopMs of stopDeadlinesMs.slice(0, -1)) {
+    try {
+      return await freezeOnce(roots, mostMs, stopMs)
+    } catch (error) {
+      if (!(error instanceof RuntimeError && error.reason === 'FreezeFailed')) throw error
+    }
+    await sleep(stopMs)
+  }
+  return freezeOnce(roots, mostMs, stopDeadlinesMs.at(-1) ?? 0)
+}
+
+async function freezeOnce(roots: ProcessIdentity[], mostMs: number, stopMs: number): Promise<Freeze> {
   const stopped: ProcessIdentity[] = []
   let over = false
   let brokenOff = false
@@ -42,7 +57,7 @@ export async function freezeTrees(roots: ProcessIdentity[], mostMs: number): Pro
   }, mostMs)
   process.on('exit', thaw)
   try {
-    await stopAll(roots, stopped, () => over)
+    await stopAll(roots, stopped, stopMs, () => over)
   } catch (error) {
     thaw()
     throw error
@@ -56,7 +71,12 @@ export async function freezeTrees(roots: ProcessIdentity[], mostMs: number): Pro
   }
 }
 
-async function stopAll(roots: ProcessIdentity[], stopped: ProcessIdentity[], isOver: () => boolean): Promise<void> {
+async function stopAll(
+  roots: ProcessIdentity[],
+  stopped: ProcessIdentity[],
+  stopMs: number,
+  isOver: () => boolean,
+): Promise<void> {
   const known = new Set<string>()
   const stop = (target: ProcessIdentity): boolean => {
     const name = `${target.pid} ${target.startTime}`
@@ -66,7 +86,7 @@ async function stopAll(roots: ProcessIdentity[], stopped: ProcessIdentity[], isO
     signal(target, 'SIGSTOP')
     return true
   }
-  const end = performance.now() + stopDeadlineMs
+  const end = performance.now() + stopMs
   for (const root of roots) stop(root)
   await untilStopped(stopped, end, isOver)
   for (;;) {
@@ -83,7 +103,7 @@ async function stopAll(roots: ProcessIdentity[], stopped: ProcessIdentity[], isO
 async function untilStopped(targets: ProcessIdentity[], end: number, isOver: () => boolean): Promise<void> {
   while (targets.some(target => isAlive(target) && !isStopped(target.pid))) {
     if (performance.now() > end) {
-      throw new RuntimeError('FreezeFailed', `processes did not stop within ${stopDeadlineMs} ms`)
+      throw new RuntimeError('FreezeFailed', 'processes did not stop in time')
     }
     if (isOver()) throw new RuntimeError('FreezeFailed', 'stopping the processes took too long')
     await sleep(1)
