@@ -274,6 +274,8 @@ tools:
     code: x
     input_schema: { properties: { a: { type: text } } }
     timeout: soon
+  - { name: count_rows, type: sql, sql: SELECT 1 }
+  - { name: t }
 more: 1
 `),
     ).toEqual([
@@ -285,7 +287,11 @@ more: 1
       'tools[0].input_schema.properties.a 12 must have a type of JSON Schema',
       'tools[0].timeout 13 must be a time like 500ms, 30s or 5m, from 100 ms to 1h',
       'tools[0].language 10 must be "plpgsql": other languages are not supported',
+      'tools[1].name 14 is the name of a tool of the server',
+      'tools[1].input_schema 14 must be given',
+      'tools[2].type 15 must be of one of the kinds that are known',
       'the file 1 must not have "more"',
+      'tools[2].name 15 is there twice',
     ])
   })
 

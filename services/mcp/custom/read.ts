@@ -2,7 +2,13 @@
 import { isNode, LineCounter, parseDocument } from 'yaml'
 import type { Problem, Source } from '../../configuration/errors.ts'
 import { ruleOf } from '../core/rule.ts'
-import { type CustomToolDefinition, definitionsFile, type PromptDefinition, type ResourceDefinition } from './schema.ts'
+import {
+  type CustomToolDefinition,
+  definitionsFile,
+  type PromptDefinition,
+  type ResourceDefinition,
+  repeatedIn,
+} from './schema.ts'
 
 export type CustomDefinitions = {
   readonly prompts: readonly PromptDefinition[]
@@ -69,10 +75,15 @@ export function readDefinitions(text: string, path: string): Read {
   } catch {
     return wrong([{ key: 'the file', source: at(0), rule: 'must not have aliases (*name)' }])
   }
-  const result = definitionsFile.safeParse(withoutEmpty(value), { error: ruleOf })
-  if (result.success) return { definitions: { ...result.data, sourceOf }, problems: [] }
+  const file = withoutEmpty(value)
+  const result = definitionsFile.safeParse(file, { error: ruleOf })
+  const issues = [
+    ...(result.error?.issues ?? []),
+    ...repeatedIn(file).map(path => ({ path, message: 'is there twice' })),
+  ]
+  if (result.success && issues.length === 0) return { definitions: { ...result.data, sourceOf }, problems: [] }
   return wrong(
-    result.error.issues.map(({ path: parts, message }) => {
+    issues.map(({ path: parts, message }) => {
       const key = keyOf(parts)
       return { key, source: sourceOf(key), rule: message }
     }),

@@ -22,6 +22,11 @@ const longText = z.string().min(1).max(longestText)
 const description = z.string().max(2_000)
 const identifier = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,62}$/, 'must be 1 to 63 letters, digits and _')
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'must be 1 to 64 letters, digits and _ . -')
+const promptName = name.refine(
+  own => !builtinPrompts.some(({ definition }) => definition.name === own),
+  'is the name of a prompt of the server',
+)
+const toolName = name.refine(own => !reservedToolNames.includes(own), 'is the name of a tool of the server')
 const ownUri = z
   .string()
   .max(1_024)
@@ -40,7 +45,7 @@ const templatesOf = (one: z.infer<typeof content>): readonly string[] =>
 
 const prompt = z
   .strictObject({
-    name,
+    name: promptName,
     description: description.optional(),
     arguments: z
       .array(
@@ -58,10 +63,7 @@ const prompt = z
       .min(1)
       .max(50),
   })
-  .superRefine(({ name: own, arguments: declared, messages }, refinement) => {
-    if (builtinPrompts.some(({ definition }) => definition.name === own))
-      refinement.addIssue({ code: 'custom', path: ['name'], message: 'is the name of a prompt of the server' })
-    reportTwice(declared, one => one.name, ['arguments'], 'name', refinement)
+  .superRefine(({ arguments: declared, messages }, refinement) => {
     const known = new Set(declared.map(one => one.name))
     for (const [index, message] of messages.entries())
       for (const template of templatesOf(message.content))
@@ -138,7 +140,7 @@ const inputSchema = z
   .transform(schema => ({ additionalProperties: false, ...schema }) as JsonSchema & typeof schema)
 
 const toolParts = {
-  name,
+  name: toolName,
   description: description.optional(),
   input_schema: inputSchema,
   timeout: z
@@ -151,46 +153,59 @@ const plParts = {
   language: z.literal('plpgsql', 'must be "plpgsql": other languages are not supported'),
   code: longText,
 }
-const tool = z
-  .discriminatedUnion('type', [
-    z.strictObject({ ...toolParts, type: z.literal('sql'), sql: longText }),
-    z.strictObject({ ...toolParts, type: z.literal('pl-do'), ...plParts }),
-    z.strictObject({
-      ...toolParts,
-      type: z.literal('pl-func'),
-      ...plParts,
-      returns: z.string().regex(/^[\w\s(),."[\]]{1,500}$/, 'must be a type of SQL, or TABLE(name type, ...)'),
-    }),
-  ])
-  .superRefine(({ name: own }, refinement) => {
-    if (reservedToolNames.includes(own))
-      refinement.addIssue({ code: 'custom', path: ['name'], message: 'is the name of a tool of the server' })
-  })
-
-function reportTwice<Item>(
-  items: readonly Item[],
-  keyOf: (item: Item) => string,
-  path: readonly string[],
-  field: string,
-  refinement: z.RefinementCtx,
-): void {
-  const seen = new Set<string>()
-  for (const [index, item] of items.entries()) {
-    const key = keyOf(item)
-    if (seen.has(key)) refinement.addIssue({ code: 'custom', path: [...path, index, field], message: 'is there twice' })
-    seen.add(key)
-  }
-}
+const tool = z.discriminatedUnion('type', [
+  z.strictObject({ ...toolParts, type: z.literal('sql'), sql: longText }),
+  z.strictObject({ ...toolParts, type: z.literal('pl-do'), ...plParts }),
+  z.strictObject({
+    ...toolParts,
+    type: z.literal('pl-func'),
+    ...plParts,
+    returns: z.string().regex(/^[\w\s(),."[\]]{1,500}$/, 'must be a type of SQL, or TABLE(name type, ...)'),
+  }),
+])
 
 const list = <Item extends z.ZodType>(item: Item) => z.array(item).max(mostOfAKind).default([])
 
-export const definitionsFile = z
-  .strictObject({ prompts: list(prompt), resources: list(resource), tools: list(tool) })
-  .superRefine(({ prompts, resources, tools }, refinement) => {
-    reportTwice(prompts, one => one.name, ['prompts'], 'name', refinement)
-    reportTwice(resources, one => one.uri, ['resources'], 'uri', refinement)
-    reportTwice(tools, one => one.name, ['tools'], 'name', refinement)
-  })
+export const definitionsFile = z.strictObject({ prompts: list(prompt), resources: list(resource), tools: list(tool) })
+
+/** What tells entries of a list apart, by the path of the list; `*` is any place in a list. */
+const identities = [
+  [['prompts'], 'name'],
+  [['prompts', '*', 'arguments'], 'name'],
+  [['resources'], 'uri'],
+  [['tools'], 'name'],
+] as const
+
+const valueAt = (value: unknown, key: string | number): unknown =>
+  typeof value === 'object' && value !== null
+    ? Object.entries(value).find(([name]) => name === String(key))?.[1]
+    : undefined
+
+function listsAt(
+  value: unknown,
+  path: readonly string[],
+  at: readonly (string | number)[],
+): (readonly [readonly (string | number)[], readonly unknown[]])[] {
+  const [step, ...rest] = path
+  if (step === undefined) return Array.isArray(value) ? [[at, value]] : []
+  if (step !== '*') return listsAt(valueAt(value, step), rest, [...at, step])
+  return Array.isArray(value) ? value.flatMap((one, index) => listsAt(one, rest, [...at, index])) : []
+}
+
+/** Paths of what is there twice, in a file that may have other faults. */
+export const repeatedIn = (value: unknown): readonly (readonly (string | number)[])[] =>
+  identities.flatMap(([path, field]) =>
+    listsAt(value, path, []).flatMap(([at, items]) => {
+      const seen = new Set<string>()
+      return items.flatMap((item, index) => {
+        const name = valueAt(item, field)
+        if (typeof name !== 'string') return []
+        const isRepeated = seen.has(name)
+        seen.add(name)
+        return isRepeated ? [[...at, index, field]] : []
+      })
+    }),
+  )
 
 export type PromptDefinition = z.infer<typeof prompt>
 export type ResourceDefinition = z.infer<typeof resource>
