@@ -5,10 +5,11 @@
 import { stopSignal } from '../../../server/signals.ts'
 import type { Answer } from '../../testing/client.ts'
 import { Judge } from './differential/judge.ts'
-import { type Asked, requestOf } from './differential/request.ts'
+import type { Asked } from './differential/request.ts'
+import { translated } from './differential/rules/index.ts'
+import { requestOf } from './differential/seed.ts'
 import { startBoth } from './differential/servers.ts'
 import { curl } from './differential/shrink.ts'
-import { translated } from './differential/translations.ts'
 import { postgrestBinary } from './programs.ts'
 
 const usage = `Usage: make pair ARGS='[SEED NUMBER] [KEY=VALUE ...]'
@@ -70,7 +71,11 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(`ours:             URL=http://127.0.0.1:${both.ports.ours}`)
     const { request } = given
     if (request !== undefined) {
-      await compare(both, new Judge(both, 'db-max-rows' in given.settings), requestOf(request.seed, request.number))
+      await compare(
+        both,
+        new Judge(both, 'db-max-rows' in given.settings),
+        requestOf(request.seed, request.number).asked,
+      )
     }
     console.log('\nBoth run until you press Ctrl-C.')
     await stopped

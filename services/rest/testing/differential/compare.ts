@@ -3,7 +3,7 @@ import type { Answer } from '../../../testing/client.ts'
 import type { Asked } from './request.ts'
 import { bodyOf } from './rows.ts'
 
-export type Part = 'status' | 'body' | 'code' | 'message' | 'details' | 'hint' | `header ${string}`
+type Part = 'status' | 'body' | 'code' | 'message' | 'details' | 'hint' | `header ${string}`
 export type Difference = { readonly part: Part; readonly theirs: string | undefined; readonly ours: string | undefined }
 
 const unequal = new Set([
@@ -28,10 +28,6 @@ const shown = (value: unknown): string | undefined =>
 
 /** Each is asked on its own port, and may tell of it. */
 const withoutPort = (text: string): string => text.replaceAll(/127\.0\.0\.1:\d+/g, '127.0.0.1')
-
-/** Whether two answers have the same rows, in the order that the request has, if it has one. */
-export const isSameBody = (asked: Asked, theirs: Answer, ours: Answer): boolean =>
-  bodyOf(asked, theirs) === bodyOf(asked, ours)
 
 export function differences(asked: Asked, theirs: Answer, ours: Answer): Difference[] {
   const found: Difference[] = []

@@ -7,6 +7,8 @@ export type Level = {
   readonly prefix: string
   /** The key of this level in an object of the level above it. */
   readonly name: string
+  /** What is embedded, with its hints. */
+  readonly text: string
   readonly isSpread: boolean
   readonly relation: Relation | undefined
   /** Columns, aggregates and paths, as they are written. */
@@ -42,11 +44,16 @@ function levelOf(item: string, above: Relation | undefined, prefix: string): Lev
   return {
     isSpread: spread !== undefined,
     name: shown,
+    text,
     ...contents(inner, target === undefined ? undefined : relations[target], `${prefix}${alias ?? name}.`),
   }
 }
 
-function contents(select: string, relation: Relation | undefined, prefix: string): Omit<Level, 'name' | 'isSpread'> {
+function contents(
+  select: string,
+  relation: Relation | undefined,
+  prefix: string,
+): Omit<Level, 'name' | 'text' | 'isSpread'> {
   const items = itemsOf(select)
   const embedded = items.map(item => levelOf(item, relation, prefix))
   return {
@@ -67,7 +74,7 @@ function relationOf(path: string): Relation | undefined {
 /** The last `select` counts. */
 export function levelsOf({ path, query }: Asked): Level {
   const select = query.findLast(([name]) => name === 'select')?.[1] ?? '*'
-  return { name: '', isSpread: false, ...contents(select, relationOf(path), '') }
+  return { name: '', text: '', isSpread: false, ...contents(select, relationOf(path), '') }
 }
 
 /** This level and all below it. */

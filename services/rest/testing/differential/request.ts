@@ -1,7 +1,7 @@
 /** Whole requests: reads, writes, calls and what is none of them, with headers and bodies. */
 import { createHmac } from 'node:crypto'
 import { type Parameter, parameters } from './query.ts'
-import { Random } from './random.ts'
+import type { Random } from './random.ts'
 import { type Callable, functions, type Relation, relations } from './resources.ts'
 import { jsonValue, value } from './values.ts'
 
@@ -123,7 +123,6 @@ function prefer(random: Random): string {
           'RETURN=minimal',
           'a=b; c=d',
           'max-affected=x',
-          'params=single-object',
           'tx=rollback;x=1',
         ]),
   )
@@ -140,7 +139,7 @@ function headers(random: Random, kind: 'read' | 'write' | 'call'): Record<string
   if (random.percent(kind === 'write' ? 3 : 10))
     all.Range = random.percent(80)
       ? random.word('0-1 1-2 0-0 2- 0-100 1-1')
-      : random.pick(['5-2', '50-60', 'x', '-1', 'items=0-1', '0-', '1 - 2', '99999999999999999999-'])
+      : random.pick(['5-2', '50-60', 'x', '-1', 'items=0-1', '0-', '1 - 2', '9223372036854775808-'])
   if (random.percent(1)) all['Range-Unit'] = 'items'
   if (random.percent(12)) all.Authorization = authorization(random)
   if (random.percent(2))
@@ -184,11 +183,12 @@ function record(random: Random, columns: Relation['columns']): Record<string, un
 function csv(random: Random, columns: Relation['columns']): string {
   const chosen = unquoted(columns).filter(() => random.percent(50))
   const cell = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
-  const lines = random.list(0, 3, () =>
+  // RFC 4180 is read otherwise by 12.0.2 where there are no records, or quotes in them that do not pair.
+  const lines = random.list(1, 3, () =>
     chosen.map(([, type]) => (random.percent(10) ? 'NULL' : cell(value(random, type)))).join(','),
   )
-  if (random.percent(5)) lines.push(random.pick(['', '1', '1,2,3,4,5,6', '"a', 'a"b', '"a"b']))
-  return [chosen.map(([name]) => name).join(','), ...lines].join(random.word('\n \r\n')) + random.pick(['', '\n'])
+  if (random.percent(5)) lines.push('1')
+  return `${[chosen.map(([name]) => name).join(','), ...lines].join(random.word('\n \r\n'))}\n`
 }
 
 const form = (random: Random, columns: Relation['columns']): string =>
@@ -369,7 +369,7 @@ const resultOf = ({ returns }: Callable): Relation | undefined =>
 
 function call(random: Random): Asked {
   const [name, callable] = random.pick(Object.entries(functions))
-  const result = resultOf(callable) ?? { columns: [[name, 'text']], embeddings: [] }
+  const result = resultOf(callable) ?? { columns: [[name, 'scalar']], embeddings: [] }
   const query = random.percent(resultOf(callable) === undefined ? 12 : 55) ? parameters(random, result) : []
   const own = `/rpc/${encodeURIComponent(name)}`
   const path = random.percent(98)
@@ -400,10 +400,7 @@ function call(random: Random): Asked {
       method: 'POST',
       path,
       query,
-      headers: withType(
-        all,
-        random.percent(92) ? type : random.pick(['text/plain', 'application/json', 'text/csv', 'text/xml']),
-      ),
+      headers: withType(all, random.percent(92) ? type : random.pick(['text/plain', 'application/json', 'text/xml'])),
       body: sent,
     }
   }
@@ -456,9 +453,8 @@ function other(random: Random): Asked {
   return { method, path, query: [], headers: { ...all, ...profile }, body: undefined }
 }
 
-/** The requests of a seed: each follows from its number alone, so that any one can be had again. */
-export function requestOf(seed: number, number: number): Asked {
-  const random = new Random(Math.imul(seed + 1, 2_654_435_761) ^ Math.imul(number + 1, 40_503))
+/** A request of any kind: each as often as it is worth. */
+export function anyRequest(random: Random): Asked {
   const kind = random.below(100)
   if (kind < 45) return read(random)
   if (kind < 70) return call(random)

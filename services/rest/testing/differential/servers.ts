@@ -24,6 +24,10 @@ type Judges = {
   readonly ports: { readonly theirs: number; readonly ours: number }
   /** Asks PostgREST the first request, and ours the second. */
   ask(their: Asked, our: Asked): Promise<Answers>
+  /** Asks PostgREST alone. */
+  askTheirs(asked: Asked): Promise<Answer>
+  /** Asks ours alone. */
+  askOurs(asked: Asked): Promise<Answer>
   stop(): Promise<void>
 }
 
@@ -75,6 +79,8 @@ export async function startBoth(binary: string, more: Settings = {}): Promise<Ju
         const isTold = their.status !== our.status || (their.isTold && our.isTold)
         return { theirs: isTold ? their : { ...their, text: '' }, ours: isTold ? our : { ...our, text: '' } }
       },
+      askTheirs: asked => answered(theirs.port, asked, agent),
+      askOurs: asked => answered(ours.port, asked, agent),
       ports: { theirs: theirs.port, ours: ours.port },
       stop,
     }

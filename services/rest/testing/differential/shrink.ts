@@ -36,7 +36,7 @@ function* shorterBodies(body: string): Generator<string> {
 }
 
 /** Requests that say a little less. */
-function* shorter(asked: Asked): Generator<Asked> {
+export function* shorter(asked: Asked): Generator<Asked> {
   const { query, headers, body } = asked
   for (const index of query.keys()) yield { ...asked, query: without(query, index) }
   for (const name of Object.keys(headers))

@@ -1,0 +1,178 @@
+/** Rules of preferences, values and plans. */
+import type { Answer } from '../../../../testing/client.ts'
+import type { Asked } from '../request.ts'
+import { codeOf, faultOf, isDone, isOfDatabase, prefers, type Rule, refused, withHeaders } from './rule.ts'
+
+const isPlan = ({ headers }: Answer): boolean =>
+  headers['content-type']?.startsWith('application/vnd.pgrst.plan') === true
+
+/** What a plan says whatever statement it is of: what it is told with. */
+function planParts(text: string): string {
+  if (text.startsWith('[')) {
+    const plans: readonly Record<string, unknown>[] = JSON.parse(text)
+    return JSON.stringify(plans.map(plan => Object.keys(plan)))
+  }
+  const told = ['Output:', 'actual time=', 'Buffers:', 'WAL:'].filter(part => text.includes(part))
+  return [...told, ...[...text.matchAll(/^(?!Trigger)(\w[\w ]*):/gm)].map(([, name]) => name)].join()
+}
+
+const functionsOfSets =
+  /^\/rpc\/(numbers|texts|all_projects|projects_over|all_clients|table_of|some_pairs|set_of_record|many_json|moods|rows_of|no_rows|delete_notes|Odd%20Func)$/
+
+/** The first of its name counts. */
+function limitOf({ headers, method, path }: Asked): string | undefined {
+  const all = (headers.Prefer ?? '').split(',').map(one => one.trim())
+  const isStrict = all.find(one => one.startsWith('handling=')) === 'handling=strict'
+  const isLimited = /^(PATCH|DELETE)$/.test(method) || path.startsWith('/rpc/')
+  return isStrict && isLimited
+    ? all.find(one => /^max-affected=\d+$/.test(one))?.slice('max-affected='.length)
+    : undefined
+}
+
+/** 12.0.2 knows no max-affected; how many rows a write affects it says where it is asked to count. */
+function countedOf(asked: Asked): Asked | undefined {
+  const all = (asked.headers.Prefer ?? '').split(',').map(one => one.trim())
+  const kept = all.filter(one => !/^max-affected=\d/.test(one))
+  if (kept.length === all.length) return undefined
+  const isCounted =
+    limitOf(asked) === undefined || asked.path.startsWith('/rpc/') || kept.some(one => one.startsWith('count='))
+  const { Prefer: _, ...headers } = asked.headers
+  const words = [...kept, ...(isCounted ? [] : ['count=exact'])].join(', ')
+  return { ...asked, headers: words === '' ? headers : { ...headers, Prefer: words } }
+}
+
+/** Whether a statement ran, and made or refused this. */
+const isExecuted = (theirs: Answer): boolean =>
+  isDone(theirs) || isOfDatabase(theirs) || /^RST(103|11[126]|121)$/.test(codeOf(theirs))
+
+function limited(asked: Asked, theirs: Answer): Answer[] {
+  const most = limitOf(asked)
+  if (most === undefined) return []
+  const isCall = asked.path.startsWith('/rpc/')
+  if (isCall && !functionsOfSets.test(asked.path)) return isExecuted(theirs) ? [noSet] : []
+  const [, shown] =
+    /^The result contains (\d+) rows$/.exec(String(codeOf(theirs) === 'RST116' && faultOf(theirs)?.details)) ?? []
+  if (shown !== undefined) return Number(shown) > Number(most) ? [tooMany(shown)] : []
+  if (!isDone(theirs) || theirs.headers['preference-applied'] === undefined) return []
+  const [, first, last, all] = /^(?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(theirs.headers['content-range'] ?? '') ?? []
+  const rows = isCall ? (first === undefined ? 0 : Number(last) - Number(first) + 1) : Number(all)
+  if (rows > Number(most)) return [tooMany(String(rows))]
+  const isCounted = isCall || prefers(asked, /count=/)
+  const applied = String(theirs.headers['preference-applied'] ?? '')
+  return [
+    withHeaders(theirs, {
+      'preference-applied': `${isCounted ? applied : applied.replace(/, count=exact|count=exact, /, '')}, max-affected=${most}`,
+      ...(isCounted ? {} : { 'content-range': String(theirs.headers['content-range']).replace(/\d+$/, '*') }),
+    }),
+  ]
+}
+
+const tooMany = (rows: string): Answer =>
+  refused(400, {
+    code: 'RST124',
+    message: 'Query result exceeds max-affected preference constraint',
+    details: `The query affects ${rows} rows`,
+  })
+
+const noSet = refused(400, {
+  code: 'RST128',
+  message: 'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',
+})
+
+export const ofCounts: readonly Rule[] = [
+  {
+    rule: 'max-affected counts where handling is strict alone',
+    source: ['PostgREST 12.2, #2887'],
+    asks: countedOf,
+    answers: ({ asked, theirs }) => limited(asked, theirs),
+  },
+  {
+    rule: 'A plan is one of our statement',
+    source: ['docs/rest.md: Plans are those of our statements'],
+    reduces: answer => (isDone(answer) && isPlan(answer) ? { ...answer, text: planParts(answer.text) } : undefined),
+  },
+  {
+    rule: 'A value that is no object or list reaches a function of one unnamed parameter as it is',
+    source: [
+      'docs/rest.md: A body that is neither object nor list reaches a function of one unnamed `json` or `jsonb` parameter as it is',
+    ],
+    answers: ({ asked: { path, body }, theirs }) =>
+      /^\/rpc\/jsonb?_body$/.test(path) &&
+      isDone(theirs) &&
+      theirs.text === '[]' &&
+      body !== undefined &&
+      !/^\s*\[/.test(body)
+        ? [{ ...theirs, text: body }]
+        : [],
+  },
+  {
+    rule: 'One object of a set of values is that value',
+    source: [
+      'docs/rest.md: `application/vnd.pgrst.object+json` of a function that returns a set of values is the value',
+    ],
+    answers: ({ theirs }) => {
+      const [, value] = /^\{"pgrst_scalar":(.*)\}$/s.exec(theirs.text) ?? []
+      return value === undefined ? [] : [{ ...theirs, text: value }]
+    },
+  },
+  {
+    rule: 'A row that a trigger skips has not been inserted',
+    source: ['docs/rest.md: An upsert of rows that a trigger skips is 200'],
+    answers: ({ asked, theirs }) =>
+      asked.path === '/picky' &&
+      prefers(asked, /resolution=merge-duplicates/) &&
+      !prefers(asked, /ignore-duplicates.*merge-duplicates/) &&
+      theirs.status === 201 &&
+      areSkipped(asked.body ?? '')
+        ? [{ ...theirs, status: 200 }]
+        : [],
+  },
+  {
+    rule: 'With missing=default JSON is stored as it was sent',
+    source: ['docs/rest.md: With `missing=default`, too, JSON is stored in a column of `json` or text as it was sent'],
+    answers: ({ asked, theirs }) => {
+      if (!prefers(asked, /missing=default/)) return []
+      const text = valuesOf(asked.body ?? '').reduce<string>(
+        (found, value) => found.replaceAll(inJson(spaced(value)), inJson(JSON.stringify(value))),
+        theirs.text,
+      )
+      return text === theirs.text ? [] : [{ ...theirs, text }]
+    },
+  },
+]
+
+function rowsOf(body: string): readonly object[] {
+  try {
+    const rows: unknown = JSON.parse(body)
+    return (Array.isArray(rows) ? rows : [rows]).filter(row => typeof row === 'object' && row !== null)
+  } catch {
+    return []
+  }
+}
+
+/** Whether all rows of a body are such as the trigger skips. */
+function areSkipped(body: string): boolean {
+  const [head = '', ...lines] = body.trim().split(/\r?\n/)
+  const at = head.split(',').indexOf('name')
+  const rows = rowsOf(body)
+  const names = rows.length > 0 ? rows.map(row => 'name' in row && row.name) : lines.map(line => line.split(',')[at])
+  return names.length > 0 && names.every(name => name === 'skip')
+}
+
+/** The lists and objects in the columns of a body. */
+const valuesOf = (body: string): readonly object[] =>
+  rowsOf(body)
+    .flatMap(row => Object.values(row))
+    .filter(value => typeof value === 'object' && value !== null)
+
+/** As jsonb is written. */
+function spaced(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(spaced).join(', ')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  return `{${Object.entries(value)
+    .map(([key, one]) => `${JSON.stringify(key)}: ${spaced(one)}`)
+    .join(', ')}}`
+}
+
+/** Inside of a text of JSON. */
+const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)

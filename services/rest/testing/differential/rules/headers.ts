@@ -1,0 +1,71 @@
+/** Rules of headers. */
+import type { Asked } from '../request.ts'
+import { faultOf, type Rule, withHeaders } from './rule.ts'
+
+const encoded = (text: string): string =>
+  encodeURIComponent(text).replaceAll(/[!'()*]/g, letter => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`)
+
+/** What Content-Location has to be. */
+function locationOf({ path, query }: Asked): string {
+  const sorted = query
+    .toSorted(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0))
+    .map(([name, text]) => `${encoded(name)}=${encoded(text)}`)
+  return sorted.length === 0 ? path : `${path}?${sorted.join('&')}`
+}
+
+const exposed =
+  'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit'
+
+export const ofHeaders: readonly Rule[] = [
+  {
+    rule: 'Access-Control-Allow-Origin is there without Origin, too, and Vary names what an answer depends on',
+    source: [
+      'docs/rest.md: `Access-Control-Allow-Origin: *` is there for requests without `Origin` as well, and `Vary`',
+    ],
+    answers: ({ asked: { method, headers }, theirs }) => {
+      const isVaried =
+        /^(GET|HEAD)$/.test(method) &&
+        faultOf(theirs) === undefined &&
+        !(theirs.status >= 300 && /^(\{\})?$/.test(theirs.text))
+      const vary = isVaried ? { vary: 'Accept, Authorization, Prefer, Range, Accept-Profile' } : {}
+      // What a preflight is told is what PostgREST says.
+      const shown =
+        method === 'OPTIONS'
+          ? {}
+          : { 'access-control-expose-headers': headers.Origin === undefined ? undefined : exposed }
+      return [withHeaders(theirs, { ...vary, ...shown, 'access-control-allow-origin': '*' })]
+    },
+  },
+  {
+    rule: 'Locations are encoded, in UTF-8, and name each parameter by itself',
+    source: ['docs/rest.md: `Content-Location` and `Location` are encoded as URLs have to be, in UTF-8'],
+    answers: ({ asked, theirs }) => {
+      const { location, 'content-location': content } = theirs.headers
+      const path = location?.split('?')[0]
+      const more = {
+        ...(content === undefined ? {} : { 'content-location': locationOf(asked) }),
+        ...(path === undefined || decodeURIComponent(asked.path) !== path
+          ? {}
+          : { location: `${asked.path}${location?.slice(path.length)}` }),
+      }
+      const changed = withHeaders(theirs, more)
+      return JSON.stringify(changed) === JSON.stringify(theirs) ? [] : [changed]
+    },
+  },
+  {
+    rule: 'An offset beyond the rows is answered as an error is, with Content-Range alone',
+    source: ['docs/rest.md: An offset beyond the rows (416) is answered as an error'],
+    answers: ({ theirs }) =>
+      theirs.status === 416 && theirs.headers['content-range'] !== undefined
+        ? [
+            withHeaders(theirs, {
+              'content-range': theirs.headers['content-range'].replace(/^[^/]*/, '*'),
+              'content-location': undefined,
+              'content-profile': undefined,
+              'preference-applied': undefined,
+              'content-type': 'application/json; charset=utf-8',
+            }),
+          ]
+        : [],
+  },
+]

@@ -1,0 +1,167 @@
+/** Rules of requests that 12.0.2 is asked in other words: our answer to the request as it is has to be the same. */
+import type { Answer } from '../../../../testing/client.ts'
+import type { Parameter } from '../query.ts'
+import { type Asked, isWrite } from '../request.ts'
+import { faultOf, type Rule, withFault } from './rule.ts'
+
+const withHeader = (asked: Asked, name: string, text: string): Asked => ({
+  ...asked,
+  headers: { ...asked.headers, [name]: text },
+})
+
+const changeHeader = (asked: Asked, name: string, change: (text: string) => string): Asked =>
+  asked.headers[name] === undefined ? asked : withHeader(asked, name, change(asked.headers[name]))
+
+const changeQuery = (asked: Asked, change: (parameter: Parameter) => Parameter | undefined): Asked => ({
+  ...asked,
+  query: asked.query.map(change).filter(parameter => parameter !== undefined),
+})
+
+/** The changed request; undefined where nothing is changed. */
+const changed = (asked: Asked, to: Asked): Asked | undefined =>
+  JSON.stringify(to) === JSON.stringify(asked) ? undefined : to
+
+const notNull = /(^|(?<!->)\.)(not\.)?is\.not_null(?=$|[,)])/gi
+
+/** Texts of a query string that 12.0.2 knows by other ones. */
+const oldText = (text: string): string =>
+  text
+    .replaceAll(notNull, (_, dot: string, not?: string) => `${dot}${not === undefined ? 'not.' : ''}is.null`)
+    .replaceAll('::int[]', '::_int4')
+    .replaceAll('people!people_boss_id_fkey', 'people!boss_id')
+const oldName = ({ method }: Asked, name: string): string =>
+  method === 'PUT' ? name.replace(/^"([^.]*)"$/, '$1') : name
+
+/** An error of syntax quotes the text, and counts its letters. */
+function retold(asked: Asked, theirs: Answer): Answer[] {
+  const fault = faultOf(theirs)
+  const [, before = '', , place = ''] =
+    /^("failed to parse [^(]* \()(.*)\)" \(line 1, column (\d+)\)$/s.exec(fault?.message ?? '') ?? []
+  const found = asked.query.find(
+    ([, text]) => oldText(text) !== text && fault?.message.startsWith(`${before}${oldText(text)})`),
+  )
+  if (before === '' || found === undefined) return []
+  const old = oldText(found[1])
+  let common = 0
+  while (common < old.length && old[common] === found[1][common]) common++
+  const column = Number(place) <= common + 1 ? Number(place) : Number(place) + found[1].length - old.length
+  return [withFault(theirs, { message: `${before}${found[1]})" (line 1, column ${column})` })]
+}
+
+/** A page that is none is refused before anything is written: a negative limit, or one of 0 beside an offset. */
+function isNoRange({ query }: Asked): boolean {
+  const numberOf = (known: string) => Number(query.findLast(([name]) => name === known)?.[1] ?? Number.NaN)
+  const [limit, offset] = [numberOf('limit'), numberOf('offset')]
+  return limit < 0 || (limit === 0 && offset !== 0 && !Number.isNaN(offset))
+}
+
+/** Pages that are no numbers are passed over, and so are those of what is written. */
+function withoutPages(asked: Asked): Asked {
+  const isOfWrite = isWrite(asked) && asked.method !== 'PUT' && !isNoRange(asked)
+  return changeQuery(asked, one => {
+    const isNumber =
+      !/(^|\.)(limit|offset)$/.test(one[0]) || one[0].startsWith('nowhere.') || /^ *-?[0-9]+ *$/.test(one[1])
+    return isNumber && !(isOfWrite && /^(limit|offset)$/.test(one[0])) ? one : undefined
+  })
+}
+
+function firstOf(body: string): string {
+  try {
+    const value: unknown = JSON.parse(body)
+    return Array.isArray(value) && value.length > 1 ? JSON.stringify(value.slice(0, 1)) : body
+  } catch {
+    return body
+  }
+}
+
+/** CSV without quotes as the JSON that it means; undefined where it has other lines than a head and records as wide. */
+function jsonOfCsv(csv: string): string | undefined {
+  const [names = [], ...rows] = csv
+    .replace(/\r?\n$/, '')
+    .split(/\r?\n/)
+    // A line that is empty is no record.
+    .filter((line, index) => line !== '' || index === 0)
+    .map(line => line.split(','))
+  const isPlain =
+    !csv.includes('"') &&
+    rows.length > 0 &&
+    names.every(name => name !== '') &&
+    new Set(names).size === names.length &&
+    rows.every(row => row.length === names.length)
+  if (!isPlain) return undefined
+  const cell = (text: string | undefined) => (text === 'NULL' ? null : text)
+  return JSON.stringify(rows.map(row => Object.fromEntries(names.map((name, index) => [name, cell(row[index])]))))
+}
+
+export const ofRequests: readonly Rule[] = [
+  {
+    rule: 'Media types are in letters of either kind, a body of JSON may have the type of an answer, and Range may name its unit',
+    source: [
+      'PostgREST 12.2, #3478',
+      'docs/rest.md: A body of JSON may also be of the types that answers have',
+      'docs/rest.md: `Range: items=0-9` is `Range: 0-9`',
+    ],
+    asks: asked => {
+      const lower = changeHeader(
+        changeHeader(asked, 'Accept', text => text.toLowerCase()),
+        'Content-Type',
+        text => text.toLowerCase(),
+      )
+      const plain = changeHeader(lower, 'Content-Type', text =>
+        text.replace(/^application\/vnd\.pgrst\.(object|array)\+json$/, 'application/json'),
+      )
+      return changed(
+        asked,
+        changeHeader(plain, 'Range', text => text.replace(/^items=/, '')),
+      )
+    },
+  },
+  {
+    rule: 'is.not_null is not.is.null, a cast may name an array, a foreign key of a table to itself is named by its constraint, and PUT may quote names',
+    source: [
+      'PostgREST 13, #3747',
+      'docs/rest.md: A cast may name an array',
+      "docs/rest.md: A foreign key of a table to itself may be the hint of its embedding by the key's name",
+      'docs/rest.md: `PUT` may quote the names of the key',
+    ],
+    asks: asked =>
+      changed(
+        asked,
+        changeQuery(asked, ([name, text]) => [oldName(asked, name), oldText(text)]),
+      ),
+    answers: ({ asked, theirs }) => retold(asked, theirs),
+  },
+  {
+    rule: 'limit and offset are decimal digits, anything else is passed over, and they do not choose what is updated or deleted',
+    source: ['docs/rest.md: `limit` and `offset` are decimal digits', 'PostgREST 13, #3013'],
+    asks: asked => changed(asked, withoutPages(asked)),
+  },
+  {
+    rule: 'CSV without quotes is JSON of its records',
+    source: ['docs/rest.md: CSV is read by RFC 4180'],
+    asks: asked => {
+      // Of CSV `columns` is passed over, and errors of functions say it in other words.
+      const isRecords = isWrite(asked) && !asked.query.some(([name]) => name === 'columns')
+      const json = isRecords && asked.headers['Content-Type'] === 'text/csv' ? jsonOfCsv(asked.body ?? '') : undefined
+      return json === undefined ? undefined : { ...withHeader(asked, 'Content-Type', 'application/json'), body: json }
+    },
+  },
+  {
+    rule: 'Rows are updated to the first of several records',
+    source: ['docs/rest.md: Rows are updated to the first of several records of a body'],
+    asks: asked =>
+      asked.method === 'PATCH' ? changed(asked, { ...asked, body: asked.body && firstOf(asked.body) }) : undefined,
+  },
+  {
+    rule: 'No body is an empty object',
+    source: ['docs/rest.md: No body is `{}`'],
+    asks: asked =>
+      asked.path.startsWith('/rpc/') &&
+      asked.method === 'POST' &&
+      (asked.body ?? '') === '' &&
+      /^(application\/json.*)?$/.test(asked.headers['Content-Type'] ?? '') &&
+      (/_body$/.test(asked.path) || asked.query.some(([name]) => name === 'columns'))
+        ? { ...asked, body: '{}' }
+        : undefined,
+  },
+]

@@ -1,0 +1,532 @@
+/** Each rule explains an answer, and not one that is nearly that; and what it explains by our documentation, our documentation tells users, in the words that it quotes. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Answer } from '../../../../testing/client.ts'
+import { Judge } from '../judge.ts'
+import type { Asked } from '../request.ts'
+import { rules, translated } from './index.ts'
+import { judged } from './judged.ts'
+
+/** A request by its method, and its path with the query string. */
+function ask(text: string, headers: Asked['headers'] = {}, body?: string): Asked {
+  const [method = '', where = ''] = text.split(' ')
+  const [path = '', query = ''] = where.split('?')
+  const pairs =
+    query === ''
+      ? []
+      : query.split('&').map(one => [one.slice(0, one.indexOf('=')), one.slice(one.indexOf('=') + 1)] as const)
+  return { method, path, query: pairs, headers, body }
+}
+
+const type = { 'content-type': 'application/json; charset=utf-8' }
+const done = (text: string, headers: Answer['headers'] = {}, status = 200): Answer => ({
+  status,
+  statusText: '',
+  headers: { ...type, ...headers },
+  text,
+})
+type Told = readonly [code: string, message: string, details?: string | null, hint?: string | null]
+const fault = (
+  status: number,
+  [code, message, details = null, hint = null]: Told,
+  headers: Answer['headers'] = {},
+): Answer => done(JSON.stringify({ code, message, details, hint }), headers, status)
+
+type Case = readonly [asked: Asked, theirs: Answer, ours: Answer]
+/** The second is nearly the first. */
+const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> = {
+  'Access-Control-Allow-Origin is there without Origin, too, and Vary names what an answer depends on': [
+    [
+      ask('GET /loose'),
+      done('[]'),
+      done('[]', { 'access-control-allow-origin': '*', vary: 'Accept, Authorization, Prefer, Range, Accept-Profile' }),
+    ],
+    [ask('GET /loose'), done('[]'), done('[]', { 'access-control-allow-origin': '*', vary: 'Accept' })],
+  ],
+  'Locations are encoded, in UTF-8, and name each parameter by itself': [
+    [
+      ask('POST /odd%20name%2C(x)', {}, '{"a b":1}'),
+      done('', { location: '/odd name,(x)?a%20b=eq.1' }, 201),
+      done('', { location: '/odd%20name%2C(x)?a%20b=eq.1' }, 201),
+    ],
+    [
+      ask('GET /clients?name=eq.ä'),
+      done('[]', { 'content-location': '/clients?name=eq.%E4' }),
+      done('[]', { 'content-location': '/clients?name=eq.%E4' }),
+    ],
+  ],
+  'An offset beyond the rows is answered as an error is, with Content-Range alone': [
+    [
+      ask('GET /rpc/several?offset=10'),
+      fault(416, ['PGRST103', 'no'], { 'content-range': '10-10/1', 'preference-applied': 'count=exact' }),
+      fault(416, ['RST103', 'no'], { 'content-range': '*/1' }),
+    ],
+    [
+      ask('GET /rpc/several?offset=10'),
+      fault(416, ['PGRST103', 'no'], { 'content-range': '10-10/1' }),
+      fault(416, ['RST103', 'no'], { 'content-range': '*/2' }),
+    ],
+  ],
+  'max-affected counts where handling is strict alone': [
+    [
+      ask('DELETE /desk', { Prefer: 'handling=strict, max-affected=1' }),
+      done('', { 'content-range': '*/3', 'preference-applied': 'count=exact, handling=strict' }, 204),
+      fault(400, ['RST124', 'Query result exceeds max-affected preference constraint', 'The query affects 3 rows']),
+    ],
+    [
+      ask('DELETE /desk', { Prefer: 'handling=strict, max-affected=3' }),
+      done('', { 'content-range': '*/3', 'preference-applied': 'count=exact, handling=strict' }, 204),
+      fault(400, ['RST124', 'Query result exceeds max-affected preference constraint', 'The query affects 3 rows']),
+    ],
+  ],
+  'A plan is one of our statement': [
+    [
+      ask('GET /loose', { Accept: 'application/vnd.pgrst.plan' }),
+      done('Aggregate  (cost=5..6)\n  Output: a\nPlanning Time: 1 ms', {
+        'content-type': 'application/vnd.pgrst.plan+text',
+      }),
+      done('Aggregate  (cost=1..2)\n  Output: b\nPlanning Time: 2 ms', {
+        'content-type': 'application/vnd.pgrst.plan+text',
+      }),
+    ],
+    [
+      ask('GET /loose', { Accept: 'application/vnd.pgrst.plan' }),
+      done('Aggregate  (cost=5..6)\n  Output: a\nPlanning Time: 1 ms', {
+        'content-type': 'application/vnd.pgrst.plan+text',
+      }),
+      done('Aggregate  (cost=1..2)\nPlanning Time: 2 ms', { 'content-type': 'application/vnd.pgrst.plan+text' }),
+    ],
+  ],
+  'A value that is no object or list reaches a function of one unnamed parameter as it is': [
+    [ask('POST /rpc/json_body', {}, '"x"'), done('[]'), done('"x"')],
+    [ask('POST /rpc/json_body', {}, '["x"]'), done('[]'), done('["x"]')],
+  ],
+  'One object of a set of values is that value': [
+    [ask('GET /rpc/texts?limit=1'), done('{"pgrst_scalar":"b"}'), done('"b"')],
+    [ask('GET /rpc/texts?limit=1'), done('{"pgrst_scalar":"b"}'), done('"c"')],
+  ],
+  'A row that a trigger skips has not been inserted': [
+    [ask('POST /picky', { Prefer: 'resolution=merge-duplicates' }, '[{"name":"skip"}]'), done('', {}, 201), done('')],
+    [
+      ask('POST /picky', { Prefer: 'resolution=merge-duplicates' }, '[{"name":"skip"},{"name":"a"}]'),
+      done('', {}, 201),
+      done(''),
+    ],
+  ],
+  'With missing=default JSON is stored as it was sent': [
+    [
+      ask('POST /notes', { Prefer: 'missing=default' }, '[{"body":{"a":[1,2]}}]'),
+      done('[{"body":"{\\"a\\": [1, 2]}"}]'),
+      done('[{"body":"{\\"a\\":[1,2]}"}]'),
+    ],
+    [
+      ask('POST /notes', {}, '[{"body":{"a":[1,2]}}]'),
+      done('[{"body":"{\\"a\\": [1, 2]}"}]'),
+      done('[{"body":"{\\"a\\":[1,2]}"}]'),
+    ],
+  ],
+  'Faults of tokens are told in words of their own, those of claims as RST303': [
+    [
+      ask('GET /loose'),
+      fault(401, ['PGRST301', 'JWTNotYetValid'], {
+        'www-authenticate': 'Bearer error="invalid_token", error_description="JWTNotYetValid"',
+      }),
+      fault(401, ['RST303', 'JWT not yet valid'], {
+        'www-authenticate': 'Bearer error="invalid_token", error_description="JWT not yet valid"',
+      }),
+    ],
+    [ask('GET /loose'), fault(401, ['PGRST301', 'JWTNotYetValid']), fault(401, ['RST303', 'JWT expired'])],
+  ],
+  'An empty token is none that is valid, whatever else is wrong': [
+    [
+      ask('GET /loose', { Authorization: 'Bearer ' }),
+      done('[]'),
+      fault(401, ['RST301', 'Empty JWT is sent in Authorization header'], {
+        'www-authenticate':
+          'Bearer error="invalid_token", error_description="Empty JWT is sent in Authorization header"',
+      }),
+    ],
+    [
+      ask('GET /loose', { Authorization: 'Basic YTpi' }),
+      done('[]'),
+      fault(401, ['RST301', 'Empty JWT is sent in Authorization header'], {
+        'www-authenticate':
+          'Bearer error="invalid_token", error_description="Empty JWT is sent in Authorization header"',
+      }),
+    ],
+  ],
+  'A number of rows, a column and what is can be followed by are told in other words': [
+    [
+      ask('GET /loose'),
+      fault(406, ['PGRST116', 'JSON object requested, multiple (or no) rows returned', 'The result contains 3 rows']),
+      fault(406, ['RST116', 'Cannot coerce the result to a single JSON object', 'The result contains 3 rows']),
+    ],
+    [
+      ask('GET /loose'),
+      fault(406, ['PGRST116', 'JSON object requested, multiple (or no) rows returned', 'The result contains 3 rows']),
+      fault(406, ['RST116', 'Cannot coerce the result to a single JSON object', 'The result contains 2 rows']),
+    ],
+  ],
+  'What nothing makes is 406; errors 21, 42P17, 53400, 54 and 55 are the server’s': [
+    [ask('GET /loose'), fault(415, ['PGRST107', 'None']), fault(406, ['RST107', 'None'])],
+    [ask('GET /loose'), fault(400, ['56000', 'None']), fault(500, ['56000', 'None'])],
+  ],
+  '42501 without a valid token is 400, and so asks for no token': [
+    [ask('GET /loose'), fault(401, ['42501', 'no'], { 'www-authenticate': 'Bearer' }), fault(400, ['42501', 'no'])],
+    [ask('GET /loose'), fault(403, ['42501', 'no']), fault(400, ['42501', 'no'])],
+  ],
+  'A role that is not there is 401': [
+    [
+      ask('GET /loose'),
+      fault(400, ['22023', 'role "x" does not exist']),
+      fault(401, ['22023', 'role "x" does not exist'], { 'www-authenticate': 'Bearer' }),
+    ],
+    [
+      ask('GET /loose'),
+      fault(400, ['22023', 'no such zone']),
+      fault(401, ['22023', 'no such zone'], { 'www-authenticate': 'Bearer' }),
+    ],
+  ],
+  'A body of a type that is not taken is 415 and RST107': [
+    [
+      ask('POST /loose', { 'Content-Type': '' }),
+      fault(400, ['PGRST102', 'Content-Type not acceptable: */*']),
+      fault(415, ['RST107', 'Content-Type not acceptable: ']),
+    ],
+    [
+      ask('POST /loose', { 'Content-Type': '' }),
+      fault(400, ['PGRST102', 'Empty or invalid json']),
+      fault(415, ['RST107', 'Content-Type not acceptable: ']),
+    ],
+  ],
+  'Retry-After stands where waiting helps': [
+    [
+      ask('GET /loose'),
+      fault(503, ['08000', 'no'], { 'retry-after': '0' }),
+      fault(503, ['08000', 'no'], { 'retry-after': '1' }),
+    ],
+    [ask('GET /loose'), fault(503, ['08000', 'no'], { 'retry-after': '0' }), fault(503, ['08000', 'no'])],
+  ],
+  'What cannot be parsed of a raised error is told': [
+    [
+      ask('GET /rpc/fail?state=PGRST&message={'),
+      fault(500, ['PGRST121', 'expects JSON']),
+      fault(500, [
+        'RST121',
+        'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error',
+        "Invalid JSON value for MESSAGE: '{'",
+        "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'.",
+      ]),
+    ],
+    [
+      ask('GET /rpc/fail?state=PGRST&message={"code":"1","message":"m"}&detail={'),
+      fault(500, ['PGRST121', 'expects JSON']),
+      fault(500, [
+        'RST121',
+        'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error',
+        "Invalid JSON value for MESSAGE: '{'",
+        "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'.",
+      ]),
+    ],
+  ],
+  'Groups come in an order, and a type without one cannot be grouped by': [
+    [
+      ask('GET /kinds?select=plain,count()'),
+      fault(404, ['42883', 'could not identify an equality operator for type json']),
+      fault(404, [
+        '42883',
+        'could not identify an ordering operator for type json',
+        null,
+        'Use an explicit ordering operator or modify the query.',
+      ]),
+    ],
+    [
+      ask('GET /kinds?select=plain,count()&order=id'),
+      fault(404, ['42883', 'could not identify an equality operator for type json']),
+      fault(404, [
+        '42883',
+        'could not identify an ordering operator for type json',
+        null,
+        'Use an explicit ordering operator or modify the query.',
+      ]),
+    ],
+  ],
+  'A path that is none is RST125, with a body': [
+    [ask('GET /loose/'), done('{}', {}, 404), fault(404, ['RST125', 'Invalid path specified in request URL'])],
+    [ask('GET /loose'), done('{}', {}, 404), fault(404, ['RST125', 'Invalid path specified in request URL'])],
+  ],
+  'A filter of an embedding that asks for anything but null is RST120': [
+    [
+      ask('GET /clients?select=projects()&projects=eq.1'),
+      fault(400, ['42703', 'column clients.projects does not exist']),
+      fault(400, [
+        'RST120',
+        "Bad operator on the 'projects' embedded resource",
+        'Only is null or not is null filters are allowed on embedded resources',
+      ]),
+    ],
+    [
+      ask('GET /clients?select=projects()&projects=is.null'),
+      fault(400, ['42703', 'column clients.projects does not exist']),
+      fault(400, [
+        'RST120',
+        "Bad operator on the 'projects' embedded resource",
+        'Only is null or not is null filters are allowed on embedded resources',
+      ]),
+    ],
+  ],
+  'A relation that is not known is RST205, and looked for before anything else that is planned': [
+    [
+      ask('GET /PICKY'),
+      fault(404, ['42P01', 'relation "api.PICKY" does not exist']),
+      fault(404, [
+        'RST205',
+        "Could not find the table 'api.PICKY' in the schema cache",
+        null,
+        "Perhaps you meant the table 'api.picky'",
+      ]),
+    ],
+    [
+      ask('GET /picky'),
+      fault(404, ['42P01', 'relation "api.x" does not exist']),
+      fault(404, ['RST205', "Could not find the table 'api.picky' in the schema cache"]),
+    ],
+  ],
+  'A function’s name is guessed where three of four letters are right': [
+    [
+      ask('GET /rpc/no_names'),
+      fault(404, ['PGRST202', 'none', null, 'Perhaps you meant to call the function api.no_rows']),
+      fault(404, ['RST202', 'none']),
+    ],
+    [
+      ask('GET /rpc/no_row'),
+      fault(404, ['PGRST202', 'none', null, 'Perhaps you meant to call the function api.no_rows']),
+      fault(404, ['RST202', 'none']),
+    ],
+  ],
+  'Rows that a function returns go by the name of their relation, and a relation that is embedded again by a number': [
+    [
+      ask('GET /rpc/all_clients?x=eq.1'),
+      fault(400, ['42703', 'column pgrst_call.x does not exist']),
+      fault(400, ['42703', 'column clients.x does not exist']),
+    ],
+    [
+      ask('GET /rpc/all_clients?x=eq.1'),
+      fault(400, ['42703', 'column pgrst_call.x does not exist']),
+      fault(400, ['42703', 'column projects.x does not exist']),
+    ],
+  ],
+  'The root takes no method but GET, HEAD and OPTIONS, whatever else is wrong': [
+    [
+      ask('POST /'),
+      fault(400, ['PGRST102', 'Empty or invalid json']),
+      fault(405, ['RST117', 'Unsupported HTTP method: POST']),
+    ],
+    [
+      ask('POST /loose'),
+      fault(400, ['PGRST102', 'Empty or invalid json']),
+      fault(405, ['RST117', 'Unsupported HTTP method: POST']),
+    ],
+  ],
+  'OPTIONS names the methods of a function whatever its parameters': [
+    [
+      ask('OPTIONS /rpc/add'),
+      fault(404, ['PGRST202', 'none']),
+      { ...done('', { allow: 'OPTIONS,GET,HEAD,POST' }), headers: { allow: 'OPTIONS,GET,HEAD,POST' } },
+    ],
+    [
+      ask('OPTIONS /rpc/nowhere'),
+      fault(404, ['PGRST202', 'none']),
+      { ...done('', { allow: 'OPTIONS,GET,HEAD,POST' }), headers: { allow: 'OPTIONS,GET,HEAD,POST' } },
+    ],
+  ],
+  'A schema that is not served is named in the message, those that are in the hint, and it is looked at before the query string':
+    [
+      [
+        ask('GET /loose?a=x', { 'Accept-Profile': 'nowhere' }),
+        fault(400, ['PGRST100', 'failed to parse']),
+        fault(406, ['RST106', 'Invalid schema: nowhere', null, 'Only the following schemas are exposed: api, склад']),
+      ],
+      [
+        ask('GET /loose?a=x', { 'Content-Profile': 'nowhere' }),
+        fault(400, ['PGRST100', 'failed to parse']),
+        fault(406, ['RST106', 'Invalid schema: nowhere', null, 'Only the following schemas are exposed: api, склад']),
+      ],
+    ],
+  'is.not_null is not.is.null, a cast may name an array, a foreign key of a table to itself is named by its constraint, and PUT may quote names':
+    [
+      [
+        ask('GET /notes?and=(id.is.not_null,x)'),
+        fault(400, ['PGRST100', '"failed to parse logic tree ((id.not.is.null,x))" (line 1, column 19)']),
+        fault(400, ['RST100', '"failed to parse logic tree ((id.is.not_null,x))" (line 1, column 19)']),
+      ],
+      [
+        ask('GET /notes?and=(id.is.not_null,x)'),
+        fault(400, ['PGRST100', '"failed to parse logic tree ((id.not.is.null,x))" (line 1, column 19)']),
+        fault(400, ['RST100', '"failed to parse logic tree ((id.is.not_null,x))" (line 1, column 18)']),
+      ],
+    ],
+}
+
+/** What 12.0.2 is asked, and a request that it is asked as it is. */
+const requests: Readonly<Record<string, readonly (readonly [from: Asked, to: Asked, near: Asked])[]>> = {
+  'Media types are in letters of either kind, a body of JSON may have the type of an answer, and Range may name its unit':
+    [
+      [
+        ask('GET /notes', { Accept: 'Text/CSV' }),
+        ask('GET /notes', { Accept: 'text/csv' }),
+        ask('GET /notes', { Accept: 'text/csv' }),
+      ],
+      [
+        ask('GET /notes', { Range: 'items=0-1' }),
+        ask('GET /notes', { Range: '0-1' }),
+        ask('GET /notes', { Range: 'item=0-1' }),
+      ],
+      [
+        ask('POST /notes', { 'Content-Type': 'application/vnd.pgrst.object+json' }),
+        ask('POST /notes', { 'Content-Type': 'application/json' }),
+        ask('POST /notes', { 'Content-Type': 'application/vnd.list+json' }),
+      ],
+    ],
+  'is.not_null is not.is.null, a cast may name an array, a foreign key of a table to itself is named by its constraint, and PUT may quote names':
+    [
+      [
+        ask('GET /notes?and=(id.is.not_null,id.not.is.NOT_NULL)'),
+        ask('GET /notes?and=(id.not.is.null,id.is.null)'),
+        ask('GET /notes?id=is.not_nul'),
+      ],
+      [ask('GET /notes?select=id::int[]'), ask('GET /notes?select=id::_int4'), ask('GET /notes?select=id::int')],
+      [
+        ask('GET /people?select=people!people_boss_id_fkey(id)'),
+        ask('GET /people?select=people!boss_id(id)'),
+        ask('GET /people?select=people!friends(id)'),
+      ],
+      [ask('PUT /notes?"id"=eq.1'), ask('PUT /notes?id=eq.1'), ask('PATCH /notes?"id"=eq.1')],
+    ],
+  'limit and offset are decimal digits, anything else is passed over, and they do not choose what is updated or deleted':
+    [
+      [ask('GET /notes?limit=1.5'), ask('GET /notes'), ask('GET /notes?limit=-1')],
+      [ask('DELETE /notes?limit=1'), ask('DELETE /notes'), ask('PUT /notes?limit=1')],
+      [ask('PATCH /notes?limit=0&offset=0'), ask('PATCH /notes'), ask('PATCH /notes?limit=0&offset=10')],
+      [ask('PATCH /notes?limit=1&offset=10'), ask('PATCH /notes'), ask('PATCH /notes?limit=-1&offset=0')],
+    ],
+  'CSV without quotes is JSON of its records': [
+    [
+      ask('POST /notes', { 'Content-Type': 'text/csv' }, 'id,body\n1,NULL\n'),
+      ask('POST /notes', { 'Content-Type': 'application/json' }, '[{"id":"1","body":null}]'),
+      ask('POST /notes', { 'Content-Type': 'text/csv' }, 'id,body\n1\n'),
+    ],
+  ],
+  'Rows are updated to the first of several records': [
+    [
+      ask('PATCH /notes', {}, '[{"id":1},{"id":2}]'),
+      ask('PATCH /notes', {}, '[{"id":1}]'),
+      ask('POST /notes', {}, '[{"id":1},{"id":2}]'),
+    ],
+  ],
+  'No body is an empty object': [
+    [
+      ask('POST /rpc/json_body', {}, ''),
+      ask('POST /rpc/json_body', {}, '{}'),
+      ask('POST /rpc/text_body', { 'Content-Type': 'text/plain' }, ''),
+    ],
+  ],
+  'max-affected counts where handling is strict alone': [
+    [
+      ask('DELETE /notes', { Prefer: 'handling=strict, max-affected=1' }),
+      ask('DELETE /notes', { Prefer: 'handling=strict, count=exact' }),
+      ask('DELETE /notes', { Prefer: 'handling=strict, max-affected=x' }),
+    ],
+    [
+      ask('GET /notes', { Prefer: 'return=minimal, max-affected=1' }),
+      ask('GET /notes', { Prefer: 'return=minimal' }),
+      ask('GET /notes'),
+    ],
+  ],
+}
+
+/** Ours is what PostgREST answers to a part; the second is not. */
+const instead: Readonly<Record<string, readonly [explained: Case, near: Case]>> = {
+  'Of several faults that Postgres finds it decides which it tells, and whether it looks at a value that no row needs':
+    [
+      [ask('GET /loose?a=eq.x&b=eq.y'), fault(400, ['22P02', 'of b']), fault(400, ['22P02', 'of a'])],
+      [ask('GET /loose?a=eq.x&b=eq.y'), fault(400, ['22P02', 'of b']), fault(400, ['22P02', 'of c'])],
+    ],
+  'HEAD makes no body, and so finds no value in it that cannot be converted, and no relation that may not be read': [
+    [ask('HEAD /loose?select=b::int'), fault(400, ['22P02', 'of b']), done('')],
+    [ask('GET /loose?select=b::int'), fault(400, ['22P02', 'of b']), done('')],
+  ],
+}
+
+test('there are 40 rules at most, each with an example', () => {
+  expect(rules.length).toBeLessThanOrEqual(40)
+  const known = new Set([...Object.keys(answers), ...Object.keys(requests), ...Object.keys(instead)])
+  expect([...known].sort()).toEqual(rules.map(({ rule }) => rule).sort())
+  expect(
+    rules
+      .filter(one => one.answers !== undefined || one.reduces !== undefined)
+      .map(({ rule }) => rule)
+      .filter(rule => !(rule in answers)),
+  ).toEqual([])
+  expect(
+    rules
+      .filter(one => one.asks !== undefined)
+      .map(({ rule }) => rule)
+      .filter(rule => !(rule in requests)),
+  ).toEqual([])
+})
+
+const named = (name: string) => rules.filter(({ rule }) => rule === name)
+
+test.each(Object.entries(answers))('%s', (name, [[asked, theirs, ours], near]) => {
+  expect(judged(named(name), asked, theirs, ours).differences).toEqual([])
+  expect(judged([], asked, theirs, ours).differences).not.toEqual([])
+  expect(judged(named(name), ...near).differences).not.toEqual([])
+})
+
+test.each(Object.entries(requests))('12.0.2 is asked in other words: %s', (name, examples) => {
+  for (const [from, to, near] of examples) {
+    expect(translated(from, named(name)).asked).toEqual(to)
+    expect(translated(near, named(name)).by).toEqual([])
+  }
+})
+
+test.each(Object.entries(instead))('%s', async (name, [explained, near]) => {
+  const isRight = async ([asked, theirs, ours]: Case) => {
+    const part = name.startsWith('HEAD') ? done('') : fault(400, ['22P02', 'of a'])
+    const both = {
+      ask: () => Promise.resolve({ theirs, ours: withCommon(ours) }),
+      askTheirs: (one: Asked) =>
+        Promise.resolve(one.query.some(([, text]) => /::int|eq\.y/.test(text)) ? theirs : part),
+    }
+    const judge = new Judge(both, false)
+    const found = await judge.differences(asked)
+    return found.length === 0 && judge.counts.has(name)
+  }
+  // What every answer has, whatever the rule.
+  const withCommon = (answer: Answer): Answer => ({
+    ...answer,
+    headers: {
+      ...answer.headers,
+      'access-control-allow-origin': '*',
+      ...(answer.status === 200 ? { vary: 'Accept, Authorization, Prefer, Range, Accept-Profile' } : {}),
+    },
+  })
+  expect(await isRight(explained)).toBe(true)
+  expect(await isRight(near)).toBe(false)
+})
+
+const page = readFileSync(join(import.meta.dirname, '../../../../../docs/rest.md'), 'utf8')
+const different = page
+  .slice(page.indexOf('## What is different'), page.indexOf('## Beyond PostgREST'))
+  .replaceAll(/\s+/g, ' ')
+
+test.each(rules.flatMap(({ source }) => source))('%s', source => {
+  const [where, words] = [source.slice(0, source.indexOf(':')), source.slice(source.indexOf(':') + 2)]
+  if (where === 'docs/rest.md') expect(different).toContain(words)
+  else
+    expect(source).toMatch(
+      /^(the contract: \w|PostgREST 1[234](\.\d+){0,2}( and 1[234](\.\d+){0,2})?, (#\d+)(, #\d+| and #\d+)*$)/,
+    )
+})

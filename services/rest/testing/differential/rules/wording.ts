@@ -1,0 +1,199 @@
+/** Rules of errors that later versions tell in other words or with another status. */
+import type { Answer } from '../../../../testing/client.ts'
+import type { Asked } from '../request.ts'
+import { type Fault, faultOf, hasParameter, ofServer, type Rule, withFault, withHeaders } from './rule.ts'
+
+type Words = Partial<Fault> & { readonly status?: number }
+
+/** What later versions say instead; undefined where they say the same. */
+type Rewording = (fault: Fault, answer: Answer) => Words | undefined
+
+const reworded =
+  (...all: readonly Rewording[]): Rule['answers'] =>
+  ({ theirs }) => {
+    const fault = faultOf(theirs)
+    const words = fault && all.map(one => one(fault, theirs)).find(one => one !== undefined)
+    if (words === undefined) return []
+    const { status = theirs.status, ...more } = words
+    return [withFault(theirs, more, status)]
+  }
+
+const tokens: Readonly<Record<string, Partial<Fault>>> = {
+  'JWSError (JSONDecodeError "Not valid base64url")': { message: 'JWT cryptographic operation failed' },
+  'JWSError JWSInvalidSignature': {
+    message: 'No suitable key or wrong key type',
+    details: 'None of the keys was able to decode the JWT',
+  },
+  'JWSError JWSNoSignatures': {
+    message: 'Wrong or unsupported encoding algorithm',
+    details: "JWT is unsecured but expected 'alg' was not 'none'",
+  },
+  JWTNotYetValid: { code: 'RST303', message: 'JWT not yet valid' },
+  'JWT expired': { code: 'RST303' },
+}
+const parts = /^JWSError \(CompactDecodeError Invalid number of parts: (Expected 3 parts; got \d+)\)$/
+const tokenFault = (message: string): Partial<Fault> | undefined =>
+  tokens[message] ??
+  (parts.test(message) ? { message: message.replace(parts, '$1').replace('parts;', 'parts in JWT;') } : undefined)
+
+export const ofWording: readonly Rule[] = [
+  {
+    rule: 'Faults of tokens are told in words of their own, those of claims as RST303',
+    source: ['PostgREST 13, #3600 and #3926'],
+    answers: ({ theirs }) => {
+      const fault = faultOf(theirs)
+      const said = fault?.code === 'RST301' ? tokenFault(fault.message) : undefined
+      if (said === undefined) return []
+      const message = said.message ?? fault?.message
+      const challenge = `Bearer error="invalid_token", error_description="${message}"`
+      return [withHeaders(withFault(theirs, said), { 'www-authenticate': challenge })]
+    },
+  },
+  {
+    rule: 'An empty token is none that is valid, whatever else is wrong',
+    source: ['PostgREST 13, #3926'],
+    answers: ({ asked, theirs }) => {
+      if (!/^bearer *$/i.test(asked.headers.Authorization ?? '')) return []
+      const message = 'Empty JWT is sent in Authorization header'
+      const fault = { code: 'RST301', message, details: null, hint: null }
+      const challenge = `Bearer error="invalid_token", error_description="${message}"`
+      return [{ ...withFault(theirs, fault, 401), headers: { ...errorHeaders(theirs), 'www-authenticate': challenge } }]
+    },
+  },
+  {
+    rule: 'A number of rows, a column and what is can be followed by are told in other words',
+    source: ['PostgREST 13 and 12.0.3, #3795, #3747, #3361'],
+    answers: reworded(
+      ({ code }) => (code === 'RST116' ? { message: 'Cannot coerce the result to a single JSON object' } : undefined),
+      ({ code, message }) => {
+        const [, column, relation] = /^Column '(.*)' of relation '(.*)' does not exist$/s.exec(message) ?? []
+        return code === 'RST204' && column !== undefined
+          ? { message: `Could not find the '${column}' column of '${relation}' in the schema cache` }
+          : undefined
+      },
+      ({ code, details }) =>
+        code === 'RST100' && String(details).endsWith('expecting null or trilean value (unknown, true, false)')
+          ? {
+              details: String(details).replace(
+                /null or trilean value .*$/,
+                'isVal: (null, not_null, true, false, unknown)',
+              ),
+            }
+          : undefined,
+    ),
+  },
+  {
+    rule: 'What nothing makes is 406; errors 21, 42P17, 53400, 54 and 55 are the server’s',
+    source: ['PostgREST 12.0.3 and 12.2, #3224, #3205, #3256, #3267, #3255'],
+    answers: reworded(
+      ({ code }, { status }) => (code === 'RST107' && status === 415 ? { status: 406 } : undefined),
+      ({ code }, { status }) => (ofServer.test(code) && status !== 500 ? { status: 500 } : undefined),
+    ),
+  },
+  {
+    rule: '42501 without a valid token is 400, and so asks for no token',
+    source: ['the contract: errors of the database'],
+    answers: ({ theirs }) =>
+      faultOf(theirs)?.code === '42501' && theirs.status === 401
+        ? [withHeaders({ ...theirs, status: 400 }, { 'www-authenticate': undefined })]
+        : [],
+  },
+  {
+    rule: 'A role that is not there is 401',
+    source: ['PostgREST 14, #3601'],
+    answers: ({ theirs }) => {
+      const fault = faultOf(theirs)
+      return fault?.code === '22023' && /^role ".*" does not exist$/.test(fault.message)
+        ? [withHeaders({ ...theirs, status: 401 }, { 'www-authenticate': 'Bearer' })]
+        : []
+    },
+  },
+  {
+    rule: 'A body of a type that is not taken is 415 and RST107',
+    source: ['the contract: own errors'],
+    answers: ({ asked, theirs }) => {
+      const fault = faultOf(theirs)
+      const type = asked.headers['Content-Type']
+      return fault?.code === 'RST102' && fault.message.startsWith('Content-Type not acceptable: ')
+        ? [withFault(theirs, { code: 'RST107', message: `Content-Type not acceptable: ${type}` }, 415)]
+        : []
+    },
+  },
+  {
+    rule: 'Retry-After stands where waiting helps',
+    source: ['docs/rest.md: 503 with `Retry-After`'],
+    answers: ({ theirs }) => {
+      const wait = theirs.status === 503 ? '1' : undefined
+      return theirs.headers['retry-after'] === wait ? [] : [withHeaders(theirs, { 'retry-after': wait })]
+    },
+  },
+  {
+    rule: 'What cannot be parsed of a raised error is told',
+    source: ['PostgREST 12.2, #3404'],
+    answers: ({ asked, theirs }) => {
+      if (faultOf(theirs)?.code !== 'RST121') return []
+      const { state, message = 'failed', detail = '' } = argumentsOf(asked)
+      const isMessage = isRaised(message, ['code', 'message'])
+      const [part, value] = isMessage ? ['DETAIL', detail] : ['MESSAGE', message]
+      const keys = isMessage
+        ? "'status', 'headers' and optional key: 'status_text'"
+        : "'code', 'message' and optional keys: 'details', 'hint'"
+      return [
+        withFault(theirs, {
+          message: `Could not parse JSON in the "RAISE SQLSTATE '${state}'" error`,
+          details: `Invalid JSON value for ${part}: '${value}'`,
+          hint: `${part} must be a JSON object with obligatory keys: ${keys}.`,
+        }),
+      ]
+    },
+  },
+  {
+    rule: 'Groups come in an order, and a type without one cannot be grouped by',
+    source: ['docs/rest.md: Groups of an aggregate come in the order of their columns'],
+    answers: facts =>
+      hasParameter(facts.asked, /^order$/)
+        ? []
+        : (reworded(({ message }) =>
+            message.startsWith('could not identify an equality operator for type')
+              ? {
+                  message: message.replace('equality', 'ordering'),
+                  hint: 'Use an explicit ordering operator or modify the query.',
+                }
+              : undefined,
+          )?.(facts) ?? []),
+  },
+]
+
+/** The arguments of a call, where they are texts. */
+function argumentsOf({ query, headers, body = '' }: Asked): Readonly<Record<string, string>> {
+  if (/form/.test(headers['Content-Type'] ?? '')) return Object.fromEntries(new URLSearchParams(body))
+  const sent: Readonly<Record<string, unknown>> | readonly Readonly<Record<string, unknown>>[] =
+    body === '' ? Object.fromEntries(query) : JSON.parse(body)
+  const [all = {}] = [sent].flat()
+  return Object.fromEntries(
+    Object.entries(all).map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  )
+}
+
+function isRaised(text: string, keys: readonly string[]): boolean {
+  try {
+    const value: unknown = JSON.parse(text)
+    return (
+      typeof value === 'object' &&
+      value !== null &&
+      keys.every(key => typeof Object.entries(value).find(([name]) => name === key)?.[1] === 'string')
+    )
+  } catch {
+    return false
+  }
+}
+
+/** Of an answer that becomes an error. */
+function errorHeaders({ headers }: Answer): Answer['headers'] {
+  const { 'access-control-allow-origin': origin, 'access-control-expose-headers': exposed } = headers
+  return {
+    'content-type': 'application/json; charset=utf-8',
+    ...(origin === undefined ? {} : { 'access-control-allow-origin': origin }),
+    ...(exposed === undefined ? {} : { 'access-control-expose-headers': exposed }),
+  }
+}
