@@ -22,7 +22,7 @@ const mode: TransactionMode = { readOnly: false, isolationLevel: undefined, end:
 /** The settings of the first SELECT, by name. */
 function settings(given: Partial<SessionFacts> = {}, how: Partial<TransactionMode> = {}): Record<string, unknown> {
   const { before } = transactionSteps({ ...facts, ...given }, { ...mode, ...how })
-  const values = before.find(({ text }) => text.startsWith('SELECT set_config'))?.values ?? []
+  const values = before.find(({ text }) => text.includes('set_config'))?.values ?? []
   return Object.fromEntries(values.flatMap((name, index) => (index % 2 === 0 ? [[name, values[index + 1]]] : [])))
 }
 
@@ -43,6 +43,19 @@ describe('a transaction', () => {
   test('that reads cannot write, and may be in a time zone', () => {
     expect(settings({}, { readOnly: true }).transaction_read_only).toBe('on')
     expect(settings({ timezone: 'Asia/Tokyo' }).timezone).toBe('Asia/Tokyo')
+  })
+
+  test('is told of its settings in their order, and asks for no value again', () => {
+    const many = Array.from({ length: 150 }, (_, index) => [`app.settings.s${index}`, `${index}`] as const)
+    const step = transactionSteps({ ...facts, settings: many }, mode).before.find(({ text }) =>
+      text.includes('set_config'),
+    )
+    const [, ...groups] = step?.text.split('pg_catalog.num_nonnulls(') ?? []
+    expect(step?.text).toMatch(
+      /^SELECT pg_catalog\.num_nonnulls\(set_config\(\$1, \$2, true\), set_config\(\$3, \$4, true\)/,
+    )
+    expect(groups.map(group => group.match(/set_config/g)?.length)).toEqual([100, 57])
+    expect(step?.values.slice(-2)).toEqual(['request.cookies', expect.any(String)])
   })
 
   test('puts no value into its text', () => {
