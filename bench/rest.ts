@@ -85,7 +85,7 @@ async function compareOpen({ load, postgres, theirs, ours }: Contest, request: s
   }
   const [own, base] = times.map(list => median(list).toFixed(1))
   const alone = await loadAlone(load, { connections, perSecond })
-  const text = `${against(median(ratios), 0.6, 'at most')} (${own} to ${base} ms; of a server that does nothing ${alone.p99.toFixed(1)})`
+  const text = `${against(median(ratios), 0.5, 'at most')} (${own} to ${base} ms; of a server that does nothing ${alone.p99.toFixed(1)})`
   print(`    p99 of an open loop, ${perSecond.toFixed(0)} a second`, text)
 }
 
@@ -112,8 +112,8 @@ async function compare(contest: Contest, { name, request, isRead }: Question): P
     const processor = figure(({ processorMs }) => processorMs, 3)
     const inDatabase = figure(({ databaseMs }) => databaseMs, 3)
     const failures = [...own, ...base].reduce((sum, one) => sum + one.failures, 0)
-    print(`  ${who}: requests per second`, `${against(rate.ratio, isRead ? 2.5 : 2, 'at least')} (${rate.detail})`)
-    print('    p99', `${against(slowest.ratio, 0.6, 'at most')} (${slowest.detail} ms)`)
+    print(`  ${who}: requests per second`, `${against(rate.ratio, isRead ? 3 : 2.5, 'at least')} (${rate.detail})`)
+    print('    p99', `${against(slowest.ratio, 0.5, 'at most')} (${slowest.detail} ms)`)
     print('    processor time per request', `${against(processor.ratio, 1, 'at most')} (${processor.detail} ms)`)
     print('    of Postgres per request', `${inDatabase.ratio.toFixed(2)} (${inDatabase.detail} ms)`)
     if (failures > 0) print('    FAILURES', String(failures))
