@@ -19,13 +19,18 @@ function rowsOf(body: string): readonly string[] {
   }
 }
 
-/** The request without one of its parts, without casts, and of each row alone. */
+/** What chooses a page. To a page without an order the judge gives one, so neither can be left out alone. */
+const ofPage = /(^|\.)(order|limit|offset)$/
+
+/** The request without one of its parts, without casts, without pages, and of each row alone. */
 function* parts(asked: Asked): Generator<Asked> {
   const select = asked.query.findIndex(([name, text]) => name === 'select' && cast.test(text))
   const text = asked.query[select]?.[1] ?? ''
   const casts = [...text.matchAll(cast)].map(([found]) => text.replace(found, ''))
   for (const one of [text.replaceAll(cast, ''), ...casts])
     if (one !== text) yield { ...asked, query: asked.query.with(select, ['select', one]) }
+  if (asked.query.some(([name]) => ofPage.test(name)))
+    yield { ...asked, query: asked.query.filter(([name]) => !ofPage.test(name)) }
   for (const body of rowsOf(asked.body ?? '')) yield { ...asked, body }
   const key = levelsOf(asked).relation?.columns[0]?.[0] ?? 'id'
   for (const number of [1, 2, 3, 4]) yield { ...asked, query: [...asked.query, [key, `eq.${number}`]] }
