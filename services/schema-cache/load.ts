@@ -5,7 +5,6 @@
 import type { Address } from '../postgres/address.ts'
 import { withClient } from '../postgres/connect.ts'
 import {
-  columnsQuery,
   computedColumnsQuery,
   computedRelationshipsQuery,
   foreignKeysQuery,
@@ -47,19 +46,18 @@ type SchemaCacheScope = {
   timeZones: boolean
 }
 
-type ColumnRow = {
-  relation: number
-  name: string
-  number: number
-  description: string | null
-  nullable: boolean
-  base_type: string
-  type: string
-  maximum_length: number | null
-  default: string | null
-  generated: boolean
-  enum_values: string[] | null
-}
+type ColumnRow = [
+  name: string,
+  number: number,
+  description: string | null,
+  nullable: boolean,
+  baseType: string,
+  type: string,
+  maximumLength: number | null,
+  default_: string | null,
+  generated: boolean,
+  enumValues: string[] | null,
+]
 type RelationRow = {
   oid: number
   schema: string
@@ -70,16 +68,15 @@ type RelationRow = {
   updatable: boolean
   deletable: boolean
   primary_key: number[] | null
+  columns: ColumnRow[]
 }
 
 const slice = 250
-/** Of what is done with each in a microsecond. */
-const largeSlice = 5_000
 const giveWay = () => new Promise<void>(resolve => setImmediate(resolve))
 
-async function inSlices<T>(list: readonly T[], each: (item: T) => void, size = slice): Promise<void> {
+async function inSlices<T>(list: readonly T[], each: (item: T) => void): Promise<void> {
   for (const [index, item] of list.entries()) {
-    if (index > 0 && index % size === 0) await giveWay()
+    if (index > 0 && index % slice === 0) await giveWay()
     each(item)
   }
 }
@@ -101,8 +98,6 @@ export function readSchemaCache(address: Address, scope: SchemaCacheScope): Prom
   return withClient(address, async client => {
     await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
     await client.query(`SET LOCAL search_path = ''`)
-    // A large schema costs more by estimate than jit_above_cost: compiling would take longer than the queries. Its columns are sorted in memory.
-    await client.query(`SET LOCAL jit = off; SET LOCAL work_mem = '32MB'`)
     return await loadSchemaCache(async (text, values = []) => (await client.query(text, [...values])).rows, scope)
   })
 }
@@ -120,7 +115,6 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
     schemas.map(({ name }) => name),
   )
   const relationRows = await rows<RelationRow>(relationsQuery)
-  const columnRows = await rows<ColumnRow>(columnsQuery)
   const foreignKeyRows = await rows<{
     name: string
     source: number
@@ -143,21 +137,9 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
   const mediaHandlers = await loadMediaHandlers(rows, scope.schemas)
   const zones = scope.timeZones ? await rows<{ name: string }>(timeZonesQuery) : []
 
-  const columns = new Map<number, ColumnRow[]>()
-  await inSlices(
-    columnRows,
-    row => {
-      const ofRelation = columns.get(row.relation)
-      if (ofRelation === undefined) columns.set(row.relation, [row])
-      else ofRelation.push(row)
-    },
-    largeSlice,
-  )
-  const columnsOf = ({ oid }: RelationRow): readonly ColumnRow[] => columns.get(oid) ?? []
   const facts = new Map<number, RelationFacts>()
-  await inSlices(relationRows, row => {
-    const { oid, schema, name, is_view, primary_key } = row
-    const columnNames = new Map(columnsOf(row).map(column => [column.number, column.name]))
+  await inSlices(relationRows, ({ oid, schema, name, is_view, primary_key, columns }) => {
+    const columnNames = new Map(columns.map(([column, number]) => [number, column]))
     facts.set(oid, { oid, schema, name, isView: is_view, columnNames, primaryKey: primary_key ?? [] })
   })
   const origins = new Map<number, ColumnOrigin[]>()
@@ -176,7 +158,7 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
     const inSchema = tables.get(schema) ?? new Map<string, Table>()
     tables.set(schema, inSchema)
     const key = primaryKeys.get(row.oid) ?? []
-    inSchema.set(name, toTable(row, columnsOf(row), key))
+    inSchema.set(name, toTable(row, key))
   })
 
   const relationships = new Map<string, Map<string, Relationship[]>>()
@@ -230,21 +212,22 @@ function refuseMissing(wanted: readonly string[], found: readonly string[]): voi
 }
 
 function toColumn(row: ColumnRow): Column {
+  const [name, , description, nullable, baseType, type, maximumLength, default_, generated, enumValues] = row
   return {
-    name: row.name,
-    description: row.description,
-    nullable: row.nullable,
-    baseType: row.base_type,
-    type: row.type,
-    maximumLength: row.maximum_length,
-    default: row.default,
-    generated: row.generated,
-    enumValues: row.enum_values ?? [],
+    name,
+    description,
+    nullable,
+    baseType,
+    type,
+    maximumLength,
+    default: default_,
+    generated,
+    enumValues: enumValues ?? [],
   }
 }
 
-function toTable(row: RelationRow, columns: readonly ColumnRow[], key: readonly number[]): Table {
-  const names = new Map(columns.map(({ number, name }) => [number, name]))
+function toTable(row: RelationRow, key: readonly number[]): Table {
+  const names = new Map(row.columns.map(([column, number]) => [number, column]))
   return {
     schema: row.schema,
     name: row.name,
@@ -254,7 +237,7 @@ function toTable(row: RelationRow, columns: readonly ColumnRow[], key: readonly 
     updatable: row.updatable,
     deletable: row.deletable,
     primaryKey: key.flatMap(column => names.get(column) ?? []),
-    columns: new Map(columns.map(column => [column.name, toColumn(column)])),
+    columns: new Map(row.columns.map(column => [column[0], toColumn(column)])),
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * What is asked of the catalogs, as SQL. Every query runs with an empty search_path, so that each name comes back qualified, and gives one row
- * per thing, with JSON for its parts.
+ * per thing with JSON for its parts: the driver then reads thousands of rows, not hundreds of thousands.
  */
 
 /** Each domain with the type it is of in the end, through domains over domains. */
@@ -16,50 +16,56 @@ const baseTypes = `recursive
 
 const userNamespaces = `namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
 
-/** Columns of all relations, a row each: as JSON within the row of their relation they would take Postgres a third longer. Partitions are reached through their table only. */
-export const columnsQuery = `with ${baseTypes},
-  enums as (select enumtypid, json_agg(enumlabel order by enumsortorder) as labels from pg_enum group by enumtypid)
-  select attribute.attrelid::bigint::float8 as relation, attribute.attname as name, attribute.attnum as number, description.description,
-    not (attribute.attnotnull or type.typtype = 'd' and type.typnotnull) as nullable,
-    format_type(coalesce(base.base, attribute.atttypid), null) as base_type,
-    format_type(attribute.atttypid, attribute.atttypmod) as type,
-    nullif(greatest(
-      case when base.base is null then attribute.atttypmod else type.typtypmod end -
-      case when coalesce(base.base, attribute.atttypid) in ('character varying'::regtype, 'character'::regtype) then 4
-        when coalesce(base.base, attribute.atttypid) in ('bit'::regtype, 'varbit'::regtype) then 0 end, 0), 0) as maximum_length,
-    case
-      when attribute.attgenerated <> '' then null
-      when attribute.attidentity = 'd' then (
-        select format('nextval(%L)', dependency.objid::regclass) from pg_depend dependency
-        where dependency.classid = 'pg_class'::regclass and dependency.refclassid = 'pg_class'::regclass
-          and dependency.refobjid = attribute.attrelid and dependency.refobjsubid = attribute.attnum and dependency.deptype = 'i')
-      when expression.adbin is null then type.typdefault
-      else pg_get_expr(expression.adbin, expression.adrelid) end as default,
-    attribute.attgenerated <> '' or attribute.attidentity = 'a' as generated,
-    enums.labels as enum_values
-  from pg_attribute attribute
-    join pg_class relation on relation.oid = attribute.attrelid
-    join pg_namespace namespace on namespace.oid = relation.relnamespace
-    join pg_type type on type.oid = attribute.atttypid
-    left join base_types base on base.oid = attribute.atttypid
-    left join pg_attrdef expression on expression.adrelid = attribute.attrelid and expression.adnum = attribute.attnum
-    left join pg_description description
-      on description.classoid = 'pg_catalog.pg_class'::regclass and description.objoid = attribute.attrelid and description.objsubid = attribute.attnum
-    left join enums on enums.enumtypid = coalesce(base.base, attribute.atttypid)
-  where attribute.attnum > 0 and not attribute.attisdropped and relation.relkind in ('r', 'p', 'v', 'm', 'f')
-    and not relation.relispartition and ${userNamespaces}
-  order by attribute.attrelid, attribute.attnum`
-
-/** Relations with their primary keys. */
-export const relationsQuery = `
+/**
+ * Relations with their columns and primary keys; each column is the list that load.ts names as ColumnRow, since writing out its keys for a
+ * hundred thousand of them would take half of the time. Partitions are reached through their table only.
+ */
+export const relationsQuery = `with ${baseTypes},
+  enums as (select enumtypid, json_agg(enumlabel order by enumsortorder) as labels from pg_enum group by enumtypid),
+  columns as (
+    select attribute.attrelid as relation, json_agg(json_build_array(
+        attribute.attname,
+        attribute.attnum,
+        description.description,
+        not (attribute.attnotnull or type.typtype = 'd' and type.typnotnull),
+        format_type(coalesce(base.base, attribute.atttypid), null),
+        format_type(attribute.atttypid, attribute.atttypmod),
+        nullif(greatest(
+          case when base.base is null then attribute.atttypmod else type.typtypmod end -
+          case when coalesce(base.base, attribute.atttypid) in ('character varying'::regtype, 'character'::regtype) then 4
+            when coalesce(base.base, attribute.atttypid) in ('bit'::regtype, 'varbit'::regtype) then 0 end, 0), 0),
+        case
+          when attribute.attgenerated <> '' then null
+          when attribute.attidentity = 'd' then (
+            select format('nextval(%L)', dependency.objid::regclass) from pg_depend dependency
+            where dependency.classid = 'pg_class'::regclass and dependency.refclassid = 'pg_class'::regclass
+              and dependency.refobjid = attribute.attrelid and dependency.refobjsubid = attribute.attnum and dependency.deptype = 'i')
+          when expression.adbin is null then type.typdefault
+          else pg_get_expr(expression.adbin, expression.adrelid) end,
+        attribute.attgenerated <> '' or attribute.attidentity = 'a',
+        enums.labels) order by attribute.attnum) as list
+    from pg_attribute attribute
+      join pg_class relation on relation.oid = attribute.attrelid
+      join pg_namespace namespace on namespace.oid = relation.relnamespace
+      join pg_type type on type.oid = attribute.atttypid
+      left join base_types base on base.oid = attribute.atttypid
+      left join pg_attrdef expression on expression.adrelid = attribute.attrelid and expression.adnum = attribute.attnum
+      left join pg_description description
+        on description.classoid = 'pg_catalog.pg_class'::regclass and description.objoid = attribute.attrelid and description.objsubid = attribute.attnum
+      left join enums on enums.enumtypid = coalesce(base.base, attribute.atttypid)
+    where attribute.attnum > 0 and not attribute.attisdropped and relation.relkind in ('r', 'p', 'v', 'm', 'f') and ${userNamespaces}
+    group by attribute.attrelid
+  )
   select relation.oid::bigint::float8 as oid, namespace.nspname as schema, relation.relname as name, description.description,
     relation.relkind in ('v', 'm') as is_view,
     relation.relkind in ('r', 'p') or relation.relkind in ('v', 'f') and pg_relation_is_updatable(relation.oid, true) & 8 = 8 as insertable,
     relation.relkind in ('r', 'p') or relation.relkind in ('v', 'f') and pg_relation_is_updatable(relation.oid, true) & 4 = 4 as updatable,
     relation.relkind in ('r', 'p') or relation.relkind in ('v', 'f') and pg_relation_is_updatable(relation.oid, true) & 16 = 16 as deletable,
-    (select json_agg(number order by place) from unnest(key.conkey) with ordinality as part(number, place)) as primary_key
+    (select json_agg(number order by place) from unnest(key.conkey) with ordinality as part(number, place)) as primary_key,
+    coalesce(columns.list, '[]') as columns
   from pg_class relation
     join pg_namespace namespace on namespace.oid = relation.relnamespace
+    left join columns on columns.relation = relation.oid
     left join pg_constraint key on key.conrelid = relation.oid and key.contype = 'p'
     left join pg_description description
       on description.classoid = 'pg_catalog.pg_class'::regclass and description.objoid = relation.oid and description.objsubid = 0
