@@ -45,6 +45,17 @@ async function fetchFrom(port: number): Promise<IncomingMessage> {
   return response
 }
 
+/** Reads an answer to its end. */
+async function lengthOf(response: IncomingMessage): Promise<number> {
+  let length = 0
+  response.on('data', (piece: Buffer) => {
+    length += piece.length
+  })
+  response.resume()
+  await once(response, 'end')
+  return length
+}
+
 test('what is written arrives before the answer is over, and ends with its writer', async () => {
   let finish = () => {}
   const { port } = await serve(async out => {
@@ -183,13 +194,7 @@ test('a writer of small pieces is allowed a step at each of them as long as what
   const response = await fetchFrom(port)
   response.pause()
   await until(() => allowed === chunks)
-  let length = 0
-  response.on('data', (piece: Buffer) => {
-    length += piece.length
-  })
-  response.resume()
-  await once(response, 'end')
-  expect(length).toBe(chunk.length * chunks)
+  expect(await lengthOf(response)).toBe(chunk.length * chunks)
 })
 
 test('a writer that waits is held back by a slow client, and gets everything through', async () => {
@@ -203,13 +208,7 @@ test('a writer that waits is held back by a slow client, and gets everything thr
   response.pause()
   await new Promise(resolve => setTimeout(resolve, 100))
   expect(written).toBeLessThan(chunks)
-  let length = 0
-  response.on('data', (piece: Buffer) => {
-    length += piece.length
-  })
-  response.resume()
-  await once(response, 'end')
-  expect(length).toBe(chunk.length * chunks)
+  expect(await lengthOf(response)).toBe(chunk.length * chunks)
 })
 
 test('a client that fetches nothing, of a writer that does not wait, is hung up on', async () => {

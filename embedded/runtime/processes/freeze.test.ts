@@ -1,8 +1,9 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { mountDisk } from '../testing/disk.ts'
 import { temporaryDirectory, until } from '../testing/runtime.ts'
 import { killTrees } from './end.ts'
 import { freezeTrees } from './freeze.ts'
@@ -45,14 +46,8 @@ test('a frozen family writes nothing, and goes on afterwards', async () => {
 })
 
 test.runIf(canFreezeDisks)('one that waits for the disk holds up the others for less than a second', async () => {
-  const disk = temporaryDirectory()
-  execFileSync('truncate', ['-s', '64M', join(disk, 'image')])
-  execFileSync('mkfs.ext4', ['-q', join(disk, 'image')])
-  const mounted = join(disk, 'mounted')
-  mkdirSync(mounted)
-  execFileSync('mount', ['-o', 'loop', join(disk, 'image'), mounted])
-  onTestFinished(() => void execFileSync('umount', ['-l', mounted]))
-  const [file, other] = [join(disk, 'out'), join(mounted, 'out')]
+  const mounted = mountDisk('ext4', '64M')
+  const [file, other] = [join(temporaryDirectory(), 'out'), join(mounted, 'out')]
   const root = await family(file, other)
 
   let [longest, last, size] = [0, performance.now(), 0]
@@ -60,14 +55,16 @@ test.runIf(canFreezeDisks)('one that waits for the disk holds up the others for 
     const now = statSync(file).size
     if (now !== size) [longest, last, size] = [Math.max(longest, performance.now() - last), performance.now(), now]
   }, 5)
-  execFileSync('fsfreeze', ['-f', mounted])
-  await until(() => descendantsOf(readProcesses(), [root.pid]).some(({ state }) => state === 'D'))
-  const thaw = setTimeout(() => execFileSync('fsfreeze', ['-u', mounted]), 1_600)
+  let thaw: NodeJS.Timeout | undefined
+  // Before the freeze: a wait that fails leaves no process that nothing can end.
   onTestFinished(() => {
     clearTimeout(thaw)
     clearInterval(watch)
     spawnSync('fsfreeze', ['-u', mounted])
   })
+  execFileSync('fsfreeze', ['-f', mounted])
+  await until(() => descendantsOf(readProcesses(), [root.pid]).some(({ state }) => state === 'D'))
+  thaw = setTimeout(() => execFileSync('fsfreeze', ['-u', mounted]), 1_600)
   const freeze = await freezeTrees([root], 10_000)
   clearInterval(watch)
   longest = Math.max(longest, performance.now() - last)

@@ -24,6 +24,7 @@ import {
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { mountDisk } from '../testing/disk.ts'
 import { temporaryDirectory } from '../testing/runtime.ts'
 import { copyHot, openCopier } from './copier.ts'
 import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
@@ -50,16 +51,7 @@ function tree(): { source: string; target: string } {
 }
 
 /** A file system that can share blocks. */
-function sharingDisk(): string {
-  const disk = temporaryDirectory()
-  execFileSync('truncate', ['-s', '400M', join(disk, 'image')])
-  execFileSync('mkfs.xfs', ['-q', join(disk, 'image')])
-  const mounted = join(disk, 'mounted')
-  mkdirSync(mounted)
-  execFileSync('mount', ['-o', 'loop', join(disk, 'image'), mounted])
-  onTestFinished(() => void execFileSync('umount', ['-l', mounted]))
-  return mounted
-}
+const sharingDisk = (): string => mountDisk('xfs', '400M')
 
 const names = ['a', 'b', 'd/a', 'd/b', 'd/e/a']
 type Change = { kind: number; name: string; other: string; text: string }
