@@ -7,7 +7,7 @@
  * kernel stamps files with a clock that ticks every few milliseconds, some file systems with whole seconds.) All times
  * are read from the file system itself, never from this machine's clock.
  *
- * Segments of WAL that a copy does not need are left out (wal.ts) where blocks are not shared. A copy leaves some room to whoever writes meanwhile (room.ts).
+ * Segments of WAL that a copy does not need are left out (wal.ts) where blocks are not shared. A copy leaves some room to others that write meanwhile (room.ts).
  *
  * Files are opened without following links and copied through their descriptor, so that a tree that belongs to another
  * user cannot lead a runtime that is root out of it.

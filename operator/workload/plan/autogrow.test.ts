@@ -49,7 +49,7 @@ test('by default it does not, however full it is', () => {
   expect([requested(world), told(world), databaseIn(world).status?.storage]).toEqual(['1Gi', undefined, undefined])
 })
 
-test('a claim that somebody has ask for more is told with its field, until the volume has it', () => {
+test('a claim whose request somebody raised is reported with its field, until the volume has it', () => {
   const world = serving(0, {})
   world.growth = 'held'
   const { metadata, spec, status } = claimIn(world)

@@ -114,7 +114,7 @@ export function autogrowth(observed: Observed, size: SizeState, now: number): Au
   }
 }
 
-/** A claim that somebody has ask for more than the size: the volume grows, and no request makes it smaller again. */
+/** A claim whose request somebody raised above the size: the volume grows, and no request makes it smaller again. */
 function raisedByOthers(
   observed: Observed,
   size: SizeState,

@@ -8,7 +8,7 @@ import type { Finding } from '../../objects/conditions.ts'
  * - KeysAvailable: the installation's sealing key and authority are there.
  * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
  * - SizeApplied: only while another size is asked for than is in force, and why; never True.
- * - VolumeGrown: only while the volume has less than it is to grow to by itself, or than somebody had its claim ask for,
+ * - VolumeGrown: only while the volume has less than it is to grow to by itself, or than somebody raised its claim to,
  *   and why; never True.
  * - ChildrenApplied: only while another manager changes an object of the instance again and again, and which field; never True.
  * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
