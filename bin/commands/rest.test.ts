@@ -47,6 +47,21 @@ test('--ready ends with 1 and says why where no service answers', async () => {
   }
 })
 
+test('only a service that has stopped ends its process after a time', async () => {
+  const exit = vi.spyOn(process, 'exit').mockImplementation(code => {
+    throw new Error(`the process would have ended with ${code}`)
+  })
+  vi.useFakeTimers()
+  try {
+    await printed('--example')
+    await printed('--dump-config')
+    vi.advanceTimersByTime(60_000)
+    expect(exit).not.toHaveBeenCalled()
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
 test.each([
   [['--ready', '--dump-config'], '--dump-config and --ready exclude each other; --help tells more'],
   [['--schema-cache'], '--schema-cache is not a flag of this command; --help tells more'],

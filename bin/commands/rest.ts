@@ -59,6 +59,14 @@ const shown = (address: AddressInfo | string): string => {
   return `http://${host}:${address.port}`
 }
 
+const longestFarewellMs = 2_000
+
+/** A service that has stopped cancels its queries, but does not wait for a database that no longer answers. */
+function exitInTime(code: number): number {
+  setTimeout(() => process.exit(code), longestFarewellMs).unref()
+  return code
+}
+
 /** @returns the exit code, once it has been stopped */
 async function serve(args: string[]): Promise<number> {
   const dumps = args.includes('--dump-config')
@@ -103,7 +111,7 @@ async function serve(args: string[]): Promise<number> {
     logger.level = levels[level]
   }
   const options = { sources, logger, onLost, onLogLevel }
-  if (isWorker) return await serveRestAsWorker(options, ended())
+  if (isWorker) return exitInTime(await serveRestAsWorker(options, ended()))
   // What starts reads everything as it is.
   let reload: (scope: ReloadScope) => void = () => {}
   reloadOnSignals(scope => reload(scope))
@@ -114,20 +122,15 @@ async function serve(args: string[]): Promise<number> {
   reload = scope => void service.reload(scope)
   const code = await ended()
   await service.stop()
-  return code
+  return exitInTime(code)
 }
-
-const longestFarewellMs = 2_000
 
 const command: Command = {
   summary: 'serve a database over HTTP, as PostgREST does',
   help,
   async run(args) {
     try {
-      const code = await serve(args)
-      // Queries are being cancelled; what does not answer any more, a database above all, is not waited for.
-      setTimeout(() => process.exit(code), longestFarewellMs).unref()
-      return code
+      return await serve(args)
     } finally {
       leaveWorkers()
     }
