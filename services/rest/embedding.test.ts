@@ -14,6 +14,9 @@ const schema = `
   CREATE FUNCTION api.computed_projects(api.clients) RETURNS SETOF api.projects STABLE LANGUAGE sql AS
     'SELECT * FROM api.projects WHERE client_id = $1.id';
   CREATE TABLE api.tasks (id int PRIMARY KEY, project_id int REFERENCES api.projects);
+  CREATE VIEW api.client_projects AS SELECT c.id AS client, p.id AS project FROM api.clients c JOIN api.projects p ON p.client_id = c.id;
+  CREATE FUNCTION api.one_project(id int) RETURNS api.projects STABLE LANGUAGE sql AS 'SELECT * FROM api.projects p WHERE p.id = one_project.id';
+  CREATE FUNCTION api.any_client(api.projects) RETURNS SETOF api.clients ROWS 1 STABLE LANGUAGE sql AS 'SELECT * FROM api.clients ORDER BY id';
   CREATE FUNCTION other.root() RETURNS text STABLE LANGUAGE sql AS $$SELECT 'root'$$;
   INSERT INTO api.clients VALUES (1, 'Microsoft'), (2, 'Apple');
   INSERT INTO api.projects VALUES (1, 'Windows 7', 1), (2, 'Windows 10', 1), (3, 'IOS', 2), (4, 'OSX', NULL);
@@ -64,6 +67,22 @@ test('the same where the service caps the rows of an answer', async () => {
   } finally {
     await capped.stop()
   }
+})
+
+test.each([
+  ['client_projects(client),id', { client_projects: { client: 1 }, id: 1 }],
+  ['client_projects!inner(client)', { client_projects: { client: 1 } }],
+  ['...client_projects(client),id', { client: 1, id: 1 }],
+  ['any_client(id),id', { any_client: { id: 1 }, id: 1 }],
+])('a function returns one row, although what it embeds has several for it: %s', async (select, expected) => {
+  for (const accept of ['application/json', 'application/vnd.pgrst.object+json;nulls=stripped']) {
+    const answer = await service.ask(`/rpc/one_project?id=1&select=${select}`, {
+      headers: { accept, prefer: 'count=exact' },
+    })
+    expect([answer.status, answer.headers['content-range'], JSON.parse(answer.text)]).toEqual([200, '0-0/1', expected])
+  }
+  const none = await get(`/rpc/one_project?id=1&select=${select}&id=eq.9`)
+  expect([none.status, none.text]).toEqual([200, 'null'])
 })
 
 const project = (id: number) => ({ id, name: 'x', client_id: 1 })

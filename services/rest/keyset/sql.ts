@@ -86,6 +86,6 @@ export function keysetSql(writer: StatementWriter, plan: KeysetPlan, settings: s
   return (
     `WITH rst_keyed AS MATERIALIZED (${text}), rst_source AS (SELECT ${shown} FROM rst_keyed${most}) ` +
     `SELECT ${total} AS total, count(*) AS rows, ${ends} AS location, ${settings}, NULL::text AS updated, ` +
-    `${bodySql(plan.body, { scalar: false, single: false })} AS body FROM rst_source AS rst_rows`
+    `${bodySql(plan.body, { scalar: false, shown: 'all' })} AS body FROM rst_source AS rst_rows`
   )
 }

@@ -2,8 +2,11 @@
 import type { BodyPlan } from '../plan/types.ts'
 import { qualified } from './statement.ts'
 
-/** How the rows are shaped: whole rows, or one value each (of a function that returns a scalar), and whether there is one or many. */
-export type Rows = { readonly scalar: boolean; readonly single: boolean }
+/**
+ * How the rows are shaped: whole rows, or one value each (of a function that returns a scalar), and how many the body shows: all, the only one, or the first of
+ * those that there may be.
+ */
+export type Rows = { readonly scalar: boolean; readonly shown: 'all' | 'only' | 'first' }
 
 const stripped = (expression: string, stripNulls: boolean) =>
   stripNulls ? `json_strip_nulls(${expression})` : expression
@@ -45,24 +48,24 @@ export function rowBodySql({ shape }: BodyPlan): RowBody | undefined {
   }
 }
 
+/** The text of the one row that is shown. To aggregate a text costs less than an array, so that only rows of which there may be several are one. */
+const oneOf = (json: string, { shown }: Rows): string =>
+  `coalesce(${shown === 'first' ? `(array_agg(${json}::text))[1]` : `string_agg(${json}::text, ',')`}, 'null')`
+
 /** The expression for the body; the rows stand in `rst_source`, and go by `rst_rows` in the outer query. */
-export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
+export function bodySql({ shape }: BodyPlan, rows: Rows): string {
+  const { scalar, shown } = rows
   switch (shape.kind) {
     case 'none':
       return `''`
-    case 'object': {
-      const one = scalar ? 'to_json(rst_rows.pgrst_scalar)' : 'row_to_json(rst_rows)'
-      return `coalesce(string_agg(${stripped(one, shape.stripNulls)}::text, ','), 'null')`
-    }
+    case 'object':
     case 'json': {
-      if (scalar) {
-        return single
-          ? `coalesce(string_agg(${stripped('to_json(rst_rows.pgrst_scalar)', shape.stripNulls)}::text, ','), 'null')`
-          : `coalesce(${stripped('json_agg(rst_rows.pgrst_scalar)', shape.stripNulls)}, '[]')`
+      if (shape.kind === 'object' || shown !== 'all') {
+        const one = scalar ? 'to_json(rst_rows.pgrst_scalar)' : 'row_to_json(rst_rows)'
+        return oneOf(stripped(one, shape.stripNulls), rows)
       }
-      return single
-        ? `coalesce(string_agg(${stripped('row_to_json(rst_rows)', shape.stripNulls)}::text, ','), 'null')`
-        : `coalesce(${stripped('json_agg(rst_rows)', shape.stripNulls)}, '[]')`
+      const all = scalar ? 'json_agg(rst_rows.pgrst_scalar)' : 'json_agg(rst_rows)'
+      return `coalesce(${stripped(all, shape.stripNulls)}, '[]')`
     }
     case 'csv':
       return csv

@@ -1,6 +1,7 @@
 /** How functions are called: requests, and what stands for their rows. */
 import { expect, test } from 'vitest'
-import { plannedWithoutBody } from '../testing/schema-cache.ts'
+import { routine } from '../testing/openapi.ts'
+import { own, plannedWithoutBody, sampleCache } from '../testing/schema-cache.ts'
 import { type Asked, answering, rendered, told } from '../testing/statements.ts'
 import { render } from './index.ts'
 
@@ -88,6 +89,22 @@ test('of a list a function takes the first record, and from CSV its columns by t
   )
   const csv = rendered('POST /rpc/add', { body: 'b,a\n1,2', type: 'text/csv' })
   expect(csv.main.text).toContain('"test"."add"("a" := rst_arguments."1", "b" := rst_arguments."0")')
+})
+
+test('of the rows that an embedding to one has for a single row, the first is the body', () => {
+  const returns = { kind: 'composite', type: own('projects'), isAlias: false } as const
+  const routines = new Map([['test', new Map([['one', [routine('one', [], { returns })]]])]])
+  const answerOf = (select: string, asked: Asked = {}) =>
+    /SELECT (\S+|least.*\)) AS total, 1 AS rows,.* AS updated, (.*) AS body FROM/
+      .exec(rendered(`GET /rpc/one?select=${select}`, asked, {}, { ...sampleCache, routines }).main.text)
+      ?.slice(1)
+  const only = "coalesce(string_agg(row_to_json(rst_rows)::text, ','), 'null')"
+  const first = "coalesce((array_agg(row_to_json(rst_rows)::text))[1], 'null')"
+  expect(answerOf('id,tasks(id)', { prefer: 'count=exact' })).toEqual(['count(*)', only])
+  for (const accept of ['application/json', 'application/vnd.pgrst.object+json'])
+    for (const select of ['clients(id)', '...clients(id)', 'id,newest_task(id)'])
+      expect(answerOf(select, { accept })).toEqual(['NULL::int8', first])
+  expect(answerOf('clients(id)', { prefer: 'count=exact' })).toEqual(['least(count(*), 1)', first])
 })
 
 test('what is asked of the rows is asked of those that the function returns', () => {

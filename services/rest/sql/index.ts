@@ -66,7 +66,7 @@ function explained(text: string, { body }: Plan): string {
   return `EXPLAIN (${options.join(', ')}) ${text}`
 }
 
-const rowsOf: Rows = { scalar: false, single: false }
+const rowsOf: Rows = { scalar: false, shown: 'all' }
 
 /** The rows and their answer: `sources` ends with rst_source, and the counts are of it. */
 function rowsStatement(
@@ -170,17 +170,25 @@ function writeStatement(plan: WritePlan): Rendered {
   }
 }
 
+/** A function that returns no set has one row, unless what it embeds has several for it: a view, or a function that is said to return one. */
+function shownOf({ routine, read }: Extract<Plan, { kind: 'call' }>): Rows['shown'] {
+  if (routine.returnsSet) return 'all'
+  return read.select.some(item => item.kind === 'embedded' && item.toOne) ? 'first' : 'only'
+}
+
 function callStatement(plan: Extract<Plan, { kind: 'call' }>, delivery: Delivery): Rendered {
   const writer = new StatementWriter()
   const call = callSql(writer, plan)
   const from = sourceSql(plan.read, 'rst_call')
   const { returnsSet } = plan.routine
-  const total = totalSql(writer, plan.count, plan.read, from, plan.maximumRows)
+  const shown = shownOf(plan)
+  const found = totalSql(writer, plan.count, plan.read, from, plan.maximumRows)
+  const total = shown === 'first' && plan.count !== undefined ? `least(${found}, 1)` : found
   // A function that returns no set has one value, whatever is left of it.
   const rows = returnsSet ? 'count(*)' : '1'
   const source = selectSql(writer, plan.read, from)
   const rowBody = delivery === 'whole' ? undefined : rowBodySql(plan.body)
-  const whole = bodySql(plan.body, { scalar: isScalar(plan), single: !returnsSet })
+  const whole = bodySql(plan.body, { scalar: isScalar(plan), shown })
   const sources = { before: `rst_call AS (${call}), `, source }
   const text = rowsStatement(sources, { total, rows }, whole, rowBody, delivery === 'made rows')
   return {
