@@ -85,6 +85,8 @@ describe('a stable order', () => {
         ['limit', '1'],
       ])
     expect(orderOf(page('city,id.max()'))).toBe('city')
+    const ofFunction = asked('/rpc/table_of', [['select', 'id,label.max()']])
+    expect([orderOf(ofFunction, true), orderOf(asked('/rpc/table_of'), true)]).toEqual(['id', undefined])
     expect(withStableOrder(page('city::text,id.max()'), false)?.query).toEqual([['select', 'city::text,id.max()']])
     expect(withStableOrder(page('city::text,id.max()'), true)).toBeUndefined()
   })

@@ -26,7 +26,7 @@ function errorOf({ status, text }: Answer): Record<string, unknown> | undefined 
 const shown = (value: unknown): string | undefined =>
   value === undefined ? undefined : typeof value === 'string' ? value : JSON.stringify(value)
 
-/** Each is asked on its own port, and may tell of it. */
+/** Each server has its own port, which its answers may contain. */
 const withoutPort = (text: string): string => text.replaceAll(/127\.0\.0\.1:\d+/g, '127.0.0.1')
 
 export function differences(asked: Asked, theirs: Answer, ours: Answer): Difference[] {

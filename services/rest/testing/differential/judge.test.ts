@@ -63,3 +63,29 @@ test.each(cases)('%s', async (_name, request, right, wrong) => {
   expect(await isRight(request, right, right)).toBe(true)
   for (const one of wrong) expect(await isRight(request, right, one)).toBe(false)
 })
+
+test('a value that cannot be converted, of another row of an embedding', async () => {
+  const request = {
+    ...asked('GET', [['select', 'id,people!message_receiver(name::int)']]),
+    path: '/messages',
+  }
+  const malformed = (name: string): Answer => ({
+    ...rows(`{"code":"22P02","details":null,"hint":null,"message":"invalid input syntax: \\"${name}\\""}`),
+    status: 400,
+  })
+  const isFound = async (ours: Answer) => {
+    const judge = new Judge(
+      {
+        ask: () => Promise.resolve({ theirs: malformed('Ada'), ours: withCommon(request, ours) }),
+        askTheirs: one =>
+          Promise.resolve(
+            malformed(one.query.some(([name, text]) => `${name}=${text}` === 'people.id=eq.2') ? 'Bob' : 'Ada'),
+          ),
+      },
+      false,
+    )
+    return (await judge.differences(request)).length === 0
+  }
+  expect(await isFound(malformed('Bob'))).toBe(true)
+  expect(await isFound(malformed('Eve'))).toBe(false)
+})

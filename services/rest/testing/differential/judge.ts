@@ -53,8 +53,8 @@ export class Judge {
         if (left-- === 0) break
         const answer = await this.#both.askTheirs(translated(part).asked)
         // An error of HEAD that GET does not make has no text.
-        const told = ours.text === '' ? { ...answer, text: '' } : answer
-        const { differences, by } = judged(rules, isDone(ours) ? asked : part, told, ours)
+        const expected = ours.text === '' ? { ...answer, text: '' } : answer
+        const { differences, by } = judged(rules, isDone(ours) ? asked : part, expected, ours)
         if (differences.length === 0) return [rule, ...by]
       }
     }

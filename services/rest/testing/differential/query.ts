@@ -182,6 +182,14 @@ function select(random: Random, relation: Relation, depth: number, found: Embedd
   return random.percent(1) ? text + random.pick([',', ')', '(', ' ', '!', ':', '()', ',,', '.', '::']) : text
 }
 
+/** Embeddings that are unknown to most relations, or have a hint that is none, each with the relation that it may be of. */
+const misnamed: Relation['embeddings'] = [
+  ['nowhere', 'clients'],
+  ['clients', 'clients'],
+  ['people!nowhere', 'people'],
+  ['projects!inner!left', 'projects'],
+]
+
 /** Undefined where the level embeds by that name already. */
 function embedding(
   random: Random,
@@ -191,9 +199,7 @@ function embedding(
   path: string,
   used: Names,
 ): string | undefined {
-  const [text, targetName] = random.percent(97)
-    ? random.pick(relation.embeddings)
-    : ([random.word('nowhere clients people!nowhere projects!inner!left'), 'clients'] as const)
+  const [text, targetName] = random.percent(97) ? random.pick(relation.embeddings) : random.pick(misnamed)
   const target = relations[targetName] ?? { columns: [['id', 'int']], embeddings: [] }
   const [bare = ''] = text.split('!')
   // 12.0.2 spreads no rows of which there are many.

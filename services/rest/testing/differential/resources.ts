@@ -8,7 +8,7 @@ export type Relation = {
   readonly isWritten?: boolean
   /** Embeddings of which one row may have many. */
   readonly toMany?: readonly string[]
-  /** The columns by which its rows are told apart. Where it is not given: `id`, or all columns where there is none. */
+  /** The columns that identify a row. Default: `id`, or all columns where there is none. */
   readonly key?: readonly string[]
 }
 

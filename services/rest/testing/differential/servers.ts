@@ -31,17 +31,17 @@ type Judges = {
   stop(): Promise<void>
 }
 
-/** A refusal of HEAD has no body: which one it is, GET tells, if it is refused as well. `isTold`: whether it could be had. */
-async function answered(port: number, asked: Asked, agent: Agent): Promise<Answer & { isTold: boolean }> {
+/** The error of a refused HEAD has no body, so it is read by GET, where GET is refused as well. `isKnown`: whether the error is known. */
+async function answered(port: number, asked: Asked, agent: Agent): Promise<Answer & { isKnown: boolean }> {
   const { method, headers, body } = asked
   // Node writes the headers in the encoding of a body that is a text.
   const said = { headers, ...(body === undefined ? {} : { body: Buffer.from(body) }) }
   const answer = await ask(port, pathOf(asked), { method, ...said }, agent)
-  if (method !== 'HEAD' || answer.status < 400) return { ...answer, isTold: true }
+  if (method !== 'HEAD' || answer.status < 400) return { ...answer, isKnown: true }
   // GET alone takes a range.
   const { Range: _, ...kept } = headers
   const { status, text } = await ask(port, pathOf(asked), { ...said, method: 'GET', headers: kept }, agent)
-  return status === answer.status ? { ...answer, text, isTold: true } : { ...answer, isTold: false }
+  return status === answer.status ? { ...answer, text, isKnown: true } : { ...answer, isKnown: false }
 }
 
 /** Starts both; `more` is what both are configured with besides. */
@@ -75,9 +75,9 @@ export async function startBoth(binary: string, more: Settings = {}): Promise<Ju
           answered(theirs.port, oldWords, agent),
           answered(ours.port, newWords, agent),
         ])
-        // What one of them does not tell cannot be compared.
-        const isTold = their.status !== our.status || (their.isTold && our.isTold)
-        return { theirs: isTold ? their : { ...their, text: '' }, ours: isTold ? our : { ...our, text: '' } }
+        // An error that one of them does not show cannot be compared.
+        const isKnown = their.status !== our.status || (their.isKnown && our.isKnown)
+        return { theirs: isKnown ? their : { ...their, text: '' }, ours: isKnown ? our : { ...our, text: '' } }
       },
       askTheirs: asked => answered(theirs.port, asked, agent),
       askOurs: asked => answered(ours.port, asked, agent),

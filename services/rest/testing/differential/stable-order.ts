@@ -33,11 +33,12 @@ function withoutPage(asked: Asked, prefix: string): Asked {
   }
 }
 
-/** A function returns rows in an order of its own, and 12.0.2 orders them by what is selected alone. */
+/** A function returns rows, but not groups, in an order of its own, and 12.0.2 orders them by what is selected alone. */
 function missing(asked: Asked, level: Level, key: readonly string[], order: string): string[] {
   const known = order.split(',').map(one => one.replace(/\.(asc|desc|nullsfirst|nullslast)/g, ''))
   const isSelected = (name: string) => level.items.includes(name) || level.items.includes('*')
-  const isOfFunction = level.prefix === '' && asked.path.startsWith('/rpc')
+  const isGrouped = level.items.some(item => aggregate.test(item))
+  const isOfFunction = level.prefix === '' && asked.path.startsWith('/rpc') && !isGrouped
   return key.filter(name => !known.includes(name) && (!isOfFunction || (order !== '' && isSelected(name))))
 }
 

@@ -243,7 +243,7 @@ const changes: readonly ((asked: Asked) => Asked)[] = [
       : asked,
 ]
 
-/** CSV of a call that is none, or has no columns: other faults are told before. */
+/** CSV of a call that is malformed or has no columns: other faults are reported first. */
 const isBadCsv = (asked: Asked): boolean => {
   const lines = (asked.body ?? '').replace(/\r?\n$/, '').split(/\r?\n/)
   const widths = new Set(lines.map(line => line.split(',').length))

@@ -6,14 +6,14 @@ import { codeOf, faultOf, isDone, isOfDatabase, prefers, type Rule, refused, wit
 const isPlan = ({ headers }: Answer): boolean =>
   headers['content-type']?.startsWith('application/vnd.pgrst.plan') === true
 
-/** What a plan says whatever statement it is of: what it is told with. */
+/** The parts of a plan that do not depend on its statement: its format and options. */
 function planParts(text: string): string {
   if (text.startsWith('[')) {
     const plans: readonly Record<string, unknown>[] = JSON.parse(text)
     return JSON.stringify(plans.map(plan => Object.keys(plan)))
   }
-  const told = ['Output:', 'actual time=', 'Buffers:', 'WAL:'].filter(part => text.includes(part))
-  return [...told, ...[...text.matchAll(/^(?!Trigger)(\w[\w ]*):/gm)].map(([, name]) => name)].join()
+  const options = ['Output:', 'actual time=', 'Buffers:', 'WAL:'].filter(part => text.includes(part))
+  return [...options, ...[...text.matchAll(/^(?!Trigger)(\w[\w ]*):/gm)].map(([, name]) => name)].join()
 }
 
 const functionsOfSets =
@@ -81,18 +81,18 @@ const noSet = refused(400, {
 
 export const ofCounts: readonly Rule[] = [
   {
-    rule: 'max-affected counts where handling is strict alone',
+    rule: 'max-affected applies only with handling=strict',
     source: ['PostgREST 12.2, #2887'],
     asks: countedOf,
     answers: ({ asked, theirs }) => limited(asked, theirs),
   },
   {
-    rule: 'A plan is one of our statement',
+    rule: 'A plan describes our statement',
     source: ['docs/rest.md: Plans are those of our statements'],
     reduces: answer => (isDone(answer) && isPlan(answer) ? { ...answer, text: planParts(answer.text) } : undefined),
   },
   {
-    rule: 'A value that is no object or list reaches a function of one unnamed parameter as it is',
+    rule: 'A function of one unnamed parameter receives a value that is neither object nor list unchanged',
     source: [
       'docs/rest.md: A body that is neither object nor list reaches a function of one unnamed `json` or `jsonb` parameter as it is',
     ],
@@ -106,7 +106,7 @@ export const ofCounts: readonly Rule[] = [
         : [],
   },
   {
-    rule: 'One object of a set of values is that value',
+    rule: 'A single object of a set of values is the value itself',
     source: [
       'docs/rest.md: `application/vnd.pgrst.object+json` of a function that returns a set of values is the value',
     ],
@@ -116,7 +116,7 @@ export const ofCounts: readonly Rule[] = [
     },
   },
   {
-    rule: 'A row that a trigger skips has not been inserted',
+    rule: 'An upsert of rows that a trigger skips returns 200',
     source: ['docs/rest.md: An upsert of rows that a trigger skips is 200'],
     answers: ({ asked, theirs }) =>
       asked.path === '/picky' &&

@@ -43,7 +43,20 @@ function renamed(asked: Asked, theirs: Answer): Answer[] {
     alias === undefined
       ? []
       : Array.from({ length: 60 }, (_, number) => text.replaceAll(alias, `rst_relation_${number}`))
-  return text === theirs.text && again.length === 0 ? [] : [text, ...again].map(one => ({ ...theirs, text: one }))
+  if (text === theirs.text && again.length === 0) return []
+  return [...[text, ...again].map(one => ({ ...theirs, text: one })), ...hinted(asked, { ...theirs, text })]
+}
+
+/** Ours has all columns of what a function returns, and 12.0.2 those that are selected: Postgres may guess one of the others. */
+function hinted(asked: Asked, theirs: Answer): Answer[] {
+  const fault = faultOf(theirs)
+  if (!asked.path.startsWith('/rpc/') || fault?.code !== '42703' || fault.hint !== null) return []
+  const { items, relation } = levelsOf(asked)
+  const others = (relation?.columns ?? []).filter(([name]) => !items.includes(name))
+  return others.map(([name]) => {
+    const hint = `Perhaps you meant to reference the column "${returnedOf(asked)}.${name}".`
+    return withFault(theirs, { hint })
+  })
 }
 
 const isVolatile = (path: string): boolean =>
@@ -52,7 +65,7 @@ const isVolatile = (path: string): boolean =>
 /** The types of bodies that are written. */
 const taken = /^(application\/(json|x-www-form-urlencoded|vnd\.pgrst\.(object|array)\+json)|text\/csv)(;|$)/i
 
-/** What is told of a type of body that is not taken before anything is planned. */
+/** The refusal of a body type that is not accepted, which precedes planning. */
 function untaken({ method, headers }: Asked): Answer | undefined {
   const type = headers['Content-Type']
   return !/^(POST|PATCH|PUT)$/.test(method) || type === undefined || taken.test(type)
@@ -62,7 +75,7 @@ function untaken({ method, headers }: Asked): Answer | undefined {
 
 export const ofFound: readonly Rule[] = [
   {
-    rule: 'A path that is none is RST125, with a body',
+    rule: 'An invalid path returns RST125 with a body',
     source: ['PostgREST 13, #3906'],
     answers: ({ asked, theirs }) => {
       const isNone = /^\/(rpc\/?|[^/]+)?$/.test(asked.path) || /^\/rpc\/[^/]+$/.test(asked.path)
@@ -73,7 +86,7 @@ export const ofFound: readonly Rule[] = [
     },
   },
   {
-    rule: 'A filter of an embedding that asks for anything but null is RST120',
+    rule: 'A filter on an embedding that compares with anything but null returns RST120',
     source: ['the contract: own errors'],
     answers: ({ asked, theirs }) => {
       if (!(isDone(theirs) || isOfDatabase(theirs) || /^RST(1(05|07|15|16|22)|204)$/.test(codeOf(theirs)))) return []
@@ -101,7 +114,7 @@ export const ofFound: readonly Rule[] = [
     },
   },
   {
-    rule: 'A relation that is not known is RST205, and looked for before anything else that is planned',
+    rule: 'An unknown relation returns RST205 before any other planning error',
     source: ['PostgREST 13, #3697'],
     answers: ({ asked, theirs }) => {
       const [schema, name] = [schemaOf(asked), decodeURIComponent(asked.path.slice(1))]
@@ -131,7 +144,7 @@ export const ofFound: readonly Rule[] = [
     },
   },
   {
-    rule: 'A function’s name is guessed where three of four letters are right',
+    rule: 'A hint suggests a function only where three of four letters of its name match',
     source: ['PostgREST 14, #4569'],
     answers: ({ asked, theirs }) => {
       const fault = faultOf(theirs)
@@ -143,7 +156,7 @@ export const ofFound: readonly Rule[] = [
     },
   },
   {
-    rule: 'Rows that a function returns go by the name of their relation, and a relation that is embedded again by a number',
+    rule: 'Errors name the rows of a function by their relation, and number a relation that is embedded again',
     source: ['docs/rest.md: Rows that a function returns go by the name of their relation'],
     answers: ({ asked, theirs }) => renamed(asked, theirs),
     // Which column was meant Postgres guesses of those that a statement has there.
@@ -153,7 +166,7 @@ export const ofFound: readonly Rule[] = [
         : undefined,
   },
   {
-    rule: 'The root takes no method but GET, HEAD and OPTIONS, whatever else is wrong',
+    rule: 'The root refuses methods other than GET, HEAD and OPTIONS before any other error',
     source: ['PostgREST 13, #3906'],
     answers: ({ asked: { path, method }, theirs }) =>
       path === '/' && theirs.status !== 401 && !/^(GET|HEAD|OPTIONS)$/.test(method)
@@ -161,7 +174,7 @@ export const ofFound: readonly Rule[] = [
         : [],
   },
   {
-    rule: 'OPTIONS names the methods of a function whatever its parameters',
+    rule: 'OPTIONS lists the methods of a function whatever its parameters',
     source: ['docs/rest.md: `OPTIONS` names the methods of a function whatever its parameters'],
     answers: ({ asked, theirs }) => {
       const { path, method } = asked
@@ -181,7 +194,7 @@ export const ofFound: readonly Rule[] = [
     },
   },
   {
-    rule: 'A schema that is not served is named in the message, those that are in the hint, and it is looked at before the query string',
+    rule: 'An unknown schema is checked before the query string; the message names it, and the hint the served schemas',
     source: ['PostgREST 14 and 12.2, #4089, #3440'],
     answers: ({ asked, theirs }) =>
       /^RST10[06]$/.test(codeOf(theirs)) && !isServed(schemaOf(asked))

@@ -18,7 +18,7 @@ const exposed =
 
 export const ofHeaders: readonly Rule[] = [
   {
-    rule: 'Access-Control-Allow-Origin is there without Origin, too, and Vary names what an answer depends on',
+    rule: 'Access-Control-Allow-Origin is sent without Origin, too, and Vary names the headers that an answer depends on',
     source: [
       'docs/rest.md: `Access-Control-Allow-Origin: *` is there for requests without `Origin` as well, and `Vary`',
     ],
@@ -28,7 +28,7 @@ export const ofHeaders: readonly Rule[] = [
         faultOf(theirs) === undefined &&
         !(theirs.status >= 300 && /^(\{\})?$/.test(theirs.text))
       const vary = isVaried ? { vary: 'Accept, Authorization, Prefer, Range, Accept-Profile' } : {}
-      // What a preflight is told is what PostgREST says.
+      // A preflight gets the same headers as from PostgREST.
       const shown =
         method === 'OPTIONS'
           ? {}
@@ -37,7 +37,7 @@ export const ofHeaders: readonly Rule[] = [
     },
   },
   {
-    rule: 'Locations are encoded, in UTF-8, and name each parameter by itself',
+    rule: 'Locations are URL-encoded in UTF-8 and list each parameter separately',
     source: ['docs/rest.md: `Content-Location` and `Location` are encoded as URLs have to be, in UTF-8'],
     answers: ({ asked, theirs }) => {
       const { location, 'content-location': content } = theirs.headers
@@ -53,7 +53,7 @@ export const ofHeaders: readonly Rule[] = [
     },
   },
   {
-    rule: 'An offset beyond the rows is answered as an error is, with Content-Range alone',
+    rule: 'An offset beyond the rows returns an error with Content-Range as its only answer header',
     source: ['docs/rest.md: An offset beyond the rows (416) is answered as an error'],
     answers: ({ theirs }) =>
       theirs.status === 416 && theirs.headers['content-range'] !== undefined

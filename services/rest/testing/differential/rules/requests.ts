@@ -21,19 +21,33 @@ const changeQuery = (asked: Asked, change: (parameter: Parameter) => Parameter |
 const changed = (asked: Asked, to: Asked): Asked | undefined =>
   JSON.stringify(to) === JSON.stringify(asked) ? undefined : to
 
-const notNull = /(^|(?<!->)\.)(not\.)?is\.not_null(?=$|[,)])/gi
+/** Words of a query string for which 12.0.2 has other ones. */
+const newWord = /(^|(?<!->)\.)(not\.)?is\.not_null(?=$|[,)])|::int\[\]|people!people_boss_id_fkey/gi
 
-/** Texts of a query string that 12.0.2 knows by other ones. */
-const oldText = (text: string): string =>
-  text
-    .replaceAll(notNull, (_, dot: string, not?: string) => `${dot}${not === undefined ? 'not.' : ''}is.null`)
-    .replaceAll('::int[]', '::_int4')
-    .replaceAll('people!people_boss_id_fkey', 'people!boss_id')
+function oldWord(word: string, dot?: string, not?: string): string {
+  if (dot !== undefined) return `${dot}${not === undefined ? 'not.' : ''}is.null`
+  return word.startsWith('::') ? '::_int4' : 'people!boss_id'
+}
+
+const oldText = (text: string): string => text.replaceAll(newWord, oldWord)
 const oldName = ({ method }: Asked, name: string): string =>
-  method === 'PUT' ? name.replace(/^"([^.]*)"$/, '$1') : name
+  method === 'PUT' ? name.trim().replace(/^"([^.]*)"$/, '$1') : name
+
+/** The column of an error in the text, from that in its old words. */
+function columnOf(text: string, oldColumn: number): number {
+  let longer = 0
+  for (const { 0: word, 1: dot, 2: not, index } of text.matchAll(newWord)) {
+    const old = oldWord(word, dot, not)
+    let common = 0
+    while (common < old.length && old[common] === word[common]) common++
+    if (oldColumn <= index - longer + common + 1) break
+    longer += word.length - old.length
+  }
+  return oldColumn + longer
+}
 
 /** An error of syntax quotes the text, and counts its letters. */
-function retold(asked: Asked, theirs: Answer): Answer[] {
+function inNewWords(asked: Asked, theirs: Answer): Answer[] {
   const fault = faultOf(theirs)
   const [, before = '', , place = ''] =
     /^("failed to parse [^(]* \()(.*)\)" \(line 1, column (\d+)\)$/s.exec(fault?.message ?? '') ?? []
@@ -41,10 +55,7 @@ function retold(asked: Asked, theirs: Answer): Answer[] {
     ([, text]) => oldText(text) !== text && fault?.message.startsWith(`${before}${oldText(text)})`),
   )
   if (before === '' || found === undefined) return []
-  const old = oldText(found[1])
-  let common = 0
-  while (common < old.length && old[common] === found[1][common]) common++
-  const column = Number(place) <= common + 1 ? Number(place) : Number(place) + found[1].length - old.length
+  const column = columnOf(found[1], Number(place))
   return [withFault(theirs, { message: `${before}${found[1]})" (line 1, column ${column})` })]
 }
 
@@ -95,7 +106,7 @@ function jsonOfCsv(csv: string): string | undefined {
 
 export const ofRequests: readonly Rule[] = [
   {
-    rule: 'Media types are in letters of either kind, a body of JSON may have the type of an answer, and Range may name its unit',
+    rule: 'Media types ignore case, a JSON body may have the type of an answer, and Range may name its unit',
     source: [
       'PostgREST 12.2, #3478',
       'docs/rest.md: A body of JSON may also be of the types that answers have',
@@ -117,27 +128,27 @@ export const ofRequests: readonly Rule[] = [
     },
   },
   {
-    rule: 'is.not_null is not.is.null, a cast may name an array, a foreign key of a table to itself is named by its constraint, and PUT may quote names',
+    rule: 'is.not_null means not.is.null, a cast may name an array, a hint may name a self-referencing key, and PUT accepts quoted and spaced names',
     source: [
       'PostgREST 13, #3747',
       'docs/rest.md: A cast may name an array',
       "docs/rest.md: A foreign key of a table to itself may be the hint of its embedding by the key's name",
-      'docs/rest.md: `PUT` may quote the names of the key',
+      'docs/rest.md: `PUT` may quote the names of the key, or have spaces around them',
     ],
     asks: asked =>
       changed(
         asked,
         changeQuery(asked, ([name, text]) => [oldName(asked, name), oldText(text)]),
       ),
-    answers: ({ asked, theirs }) => retold(asked, theirs),
+    answers: ({ asked, theirs }) => inNewWords(asked, theirs),
   },
   {
-    rule: 'limit and offset are decimal digits, anything else is passed over, and they do not choose what is updated or deleted',
+    rule: 'limit and offset are ignored where they are not decimal digits, and by updates and deletes',
     source: ['docs/rest.md: `limit` and `offset` are decimal digits', 'PostgREST 13, #3013'],
     asks: asked => changed(asked, withoutPages(asked)),
   },
   {
-    rule: 'CSV without quotes is JSON of its records',
+    rule: 'CSV without quotes means the JSON of its records',
     source: ['docs/rest.md: CSV is read by RFC 4180'],
     asks: asked => {
       // Of CSV `columns` is passed over, and errors of functions say it in other words.
@@ -153,7 +164,7 @@ export const ofRequests: readonly Rule[] = [
       asked.method === 'PATCH' ? changed(asked, { ...asked, body: asked.body && firstOf(asked.body) }) : undefined,
   },
   {
-    rule: 'No body is an empty object',
+    rule: 'A missing body means an empty object',
     source: ['docs/rest.md: No body is `{}`'],
     asks: asked =>
       asked.path.startsWith('/rpc/') &&

@@ -7,7 +7,7 @@ type Facts = { readonly asked: Asked; readonly theirs: Answer }
 export type Rule = {
   /** What holds for ours. */
   readonly rule: string
-  /** Each from release notes of PostgREST with the number of the change, the contract, or the words of the documentation that tell users. */
+  /** Each from release notes of PostgREST with the number of the change, the contract, or the words of our documentation. */
   readonly source: readonly string[]
   /** The request that means the same to 12.0.2; undefined where this one does. */
   readonly asks?: (asked: Asked) => Asked | undefined

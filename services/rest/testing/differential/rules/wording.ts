@@ -1,4 +1,4 @@
-/** Rules of errors that later versions tell in other words or with another status. */
+/** Rules of errors that later versions word differently or with another status. */
 import type { Answer } from '../../../../testing/client.ts'
 import type { Asked } from '../request.ts'
 import { type Fault, faultOf, hasParameter, ofServer, type Rule, withFault, withHeaders } from './rule.ts'
@@ -38,7 +38,7 @@ const tokenFault = (message: string): Partial<Fault> | undefined =>
 
 export const ofWording: readonly Rule[] = [
   {
-    rule: 'Faults of tokens are told in words of their own, those of claims as RST303',
+    rule: 'Token errors have their own messages, and claim errors the code RST303',
     source: ['PostgREST 13, #3600 and #3926'],
     answers: ({ theirs }) => {
       const fault = faultOf(theirs)
@@ -50,7 +50,7 @@ export const ofWording: readonly Rule[] = [
     },
   },
   {
-    rule: 'An empty token is none that is valid, whatever else is wrong',
+    rule: 'An empty token returns 401 before any other error',
     source: ['PostgREST 13, #3926'],
     answers: ({ asked, theirs }) => {
       if (!/^bearer *$/i.test(asked.headers.Authorization ?? '')) return []
@@ -61,7 +61,7 @@ export const ofWording: readonly Rule[] = [
     },
   },
   {
-    rule: 'A number of rows, a column and what is can be followed by are told in other words',
+    rule: 'Messages about row counts, unknown columns and operands of is have the words of PostgREST 13',
     source: ['PostgREST 13 and 12.0.3, #3795, #3747, #3361'],
     answers: reworded(
       ({ code }) => (code === 'RST116' ? { message: 'Cannot coerce the result to a single JSON object' } : undefined),
@@ -83,7 +83,7 @@ export const ofWording: readonly Rule[] = [
     ),
   },
   {
-    rule: 'What nothing makes is 406; errors 21, 42P17, 53400, 54 and 55 are the server’s',
+    rule: 'A media type without a handler returns 406; errors 21, 42P17, 53400, 54 and 55 return 500',
     source: ['PostgREST 12.0.3 and 12.2, #3224, #3205, #3256, #3267, #3255'],
     answers: reworded(
       ({ code }, { status }) => (code === 'RST107' && status === 415 ? { status: 406 } : undefined),
@@ -91,7 +91,7 @@ export const ofWording: readonly Rule[] = [
     ),
   },
   {
-    rule: '42501 without a valid token is 400, and so asks for no token',
+    rule: '42501 without a valid token returns 400 without WWW-Authenticate',
     source: ['the contract: errors of the database'],
     answers: ({ theirs }) =>
       faultOf(theirs)?.code === '42501' && theirs.status === 401
@@ -99,7 +99,7 @@ export const ofWording: readonly Rule[] = [
         : [],
   },
   {
-    rule: 'A role that is not there is 401',
+    rule: 'A role that does not exist returns 401',
     source: ['PostgREST 14, #3601'],
     answers: ({ theirs }) => {
       const fault = faultOf(theirs)
@@ -109,7 +109,7 @@ export const ofWording: readonly Rule[] = [
     },
   },
   {
-    rule: 'A body of a type that is not taken is 415 and RST107',
+    rule: 'An unsupported body type returns 415 and RST107',
     source: ['the contract: own errors'],
     answers: ({ asked, theirs }) => {
       const fault = faultOf(theirs)
@@ -120,7 +120,7 @@ export const ofWording: readonly Rule[] = [
     },
   },
   {
-    rule: 'Retry-After stands where waiting helps',
+    rule: 'Retry-After is sent with 503 alone',
     source: ['docs/rest.md: 503 with `Retry-After`'],
     answers: ({ theirs }) => {
       const wait = theirs.status === 503 ? '1' : undefined
@@ -128,7 +128,7 @@ export const ofWording: readonly Rule[] = [
     },
   },
   {
-    rule: 'What cannot be parsed of a raised error is told',
+    rule: 'RST121 reports the part of a raised error that is not JSON',
     source: ['PostgREST 12.2, #3404'],
     answers: ({ asked, theirs }) => {
       if (faultOf(theirs)?.code !== 'RST121') return []
@@ -148,7 +148,7 @@ export const ofWording: readonly Rule[] = [
     },
   },
   {
-    rule: 'Groups come in an order, and a type without one cannot be grouped by',
+    rule: 'Groups are ordered, so a type without an order cannot be grouped by',
     source: ['docs/rest.md: Groups of an aggregate come in the order of their columns'],
     answers: facts =>
       hasParameter(facts.asked, /^order$/)
