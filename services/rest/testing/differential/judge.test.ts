@@ -64,6 +64,27 @@ test.each(cases)('%s', async (_name, request, right, wrong) => {
   for (const one of wrong) expect(await isRight(request, right, one)).toBe(false)
 })
 
+test('the column of an error in a logic tree, which is parsed behind its operator', async () => {
+  const request = asked('GET', [['or', '(id-.not.is.not_null)']])
+  const malformed = (tree: string, column: number): Answer => ({
+    ...rows(
+      `{"code":"RST100","details":null,"hint":null,"message":"\\"failed to parse logic tree (${tree})\\" (line 1, column ${column})"}`,
+    ),
+    status: 400,
+  })
+  const theirs = malformed('(id-.is.null)', 7)
+  expect(await isRight(request, theirs, malformed('(id-.not.is.not_null)', 7))).toBe(true)
+  expect(await isRight(request, theirs, malformed('(id-.not.is.not_null)', 15))).toBe(false)
+})
+
+test('OPTIONS of a function, which runs nothing that max-affected could limit', async () => {
+  const request = { ...asked('OPTIONS', [], { Prefer: 'handling=strict, max-affected=1' }), path: '/rpc/add' }
+  const allowed: Answer = { status: 200, statusText: '', headers: { allow: 'OPTIONS,GET,HEAD,POST' }, text: '' }
+  const limited = rows('{"code":"RST128","details":null,"hint":null,"message":"no set"}')
+  expect(await isRight(request, allowed, allowed)).toBe(true)
+  expect(await isRight(request, allowed, { ...limited, status: 400 })).toBe(false)
+})
+
 test('a value that cannot be converted, of another row of an embedding', async () => {
   const request = {
     ...asked('GET', [['select', 'id,people!message_receiver(name::int)']]),

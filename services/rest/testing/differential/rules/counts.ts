@@ -23,7 +23,7 @@ const functionsOfSets =
 function limitOf({ headers, method, path }: Asked): string | undefined {
   const all = (headers.Prefer ?? '').split(',').map(one => one.trim())
   const isStrict = all.find(one => one.startsWith('handling=')) === 'handling=strict'
-  const isLimited = /^(PATCH|DELETE)$/.test(method) || path.startsWith('/rpc/')
+  const isLimited = /^(PATCH|DELETE)$/.test(method) || (path.startsWith('/rpc/') && method !== 'OPTIONS')
   return isStrict && isLimited
     ? all.find(one => /^max-affected=\d+$/.test(one))?.slice('max-affected='.length)
     : undefined

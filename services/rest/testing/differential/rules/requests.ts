@@ -55,7 +55,9 @@ function inNewWords(asked: Asked, theirs: Answer): Answer[] {
     ([, text]) => oldText(text) !== text && fault?.message.startsWith(`${before}${oldText(text)})`),
   )
   if (before === '' || found === undefined) return []
-  const column = columnOf(found[1], Number(place))
+  // A logic tree is parsed behind its operator.
+  const [operator = ''] = (before.startsWith('"failed to parse logic') && /(not\.)?(and|or)$/.exec(found[0])) || []
+  const column = columnOf(found[1], Number(place) - operator.length) + operator.length
   return [withFault(theirs, { message: `${before}${found[1]})" (line 1, column ${column})` })]
 }
 
