@@ -2,9 +2,9 @@
  * The tool server as sessions see it: a connection for each, over one subprocess (ADR 0047). It finds out whether the server tells connections apart, and stands in for what a server that does not cannot do.
  */
 import type { Logger } from 'pino'
-import type { Scope } from '../core/caller.ts'
 import type { JsonObject } from '../core/json.ts'
-import { legacyVersions } from '../wire/errors.ts'
+import type { Scope } from '../core/scopes.ts'
+import { legacyVersions } from '../wire/versions.ts'
 import type { BridgeCallerAt } from './callers.ts'
 import { BridgeRefusal, notRunning } from './errors.ts'
 import { connectionField, type Owner } from './exchange.ts'

@@ -1,6 +1,6 @@
 /** Who asks the bridge: by nothing, by a configured token, or by an access token of its own authorization server. */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { type Scope, scopes } from '../core/caller.ts'
+import { type Scope, scopes } from '../core/scopes.ts'
 import { BridgeRefusal } from './errors.ts'
 
 export type BridgeCaller = {

@@ -5,8 +5,9 @@
 import type { Headers } from '../../http/message.ts'
 import type { JsonSchema } from '../core/json.ts'
 import { isModernVersion } from '../wire/era.ts'
-import { modernVersion, WireError } from '../wire/errors.ts'
 import { checkArguments, checkRequired, checkSaid } from '../wire/modern/headers.ts'
+import { modernVersion } from '../wire/versions.ts'
+import { WireError } from '../wire/wire-error.ts'
 import {
   errorResponse,
   invalidParams,

@@ -1,6 +1,6 @@
 /** What a server's answer to `initialize` says, and what sessions are told of it where the bridge has asked for them all. */
 import type { JsonObject } from '../core/json.ts'
-import { isLegacyVersion } from '../wire/errors.ts'
+import { isLegacyVersion } from '../wire/versions.ts'
 import { isObject, ownPrefix, type RequestMessage, type ResponseMessage } from './message.ts'
 
 const multiplexCapability = `${ownPrefix}bridge`

@@ -4,11 +4,9 @@
  */
 import type { Caller } from './caller.ts'
 import type { JsonObject } from './json.ts'
+import type { LogLevel } from './log-level.ts'
 
 export type Progress = { readonly progress: number; readonly total?: number; readonly message?: string }
-
-export const logLevels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const
-export type LogLevel = (typeof logLevels)[number]
 
 /** What a client can be asked for by the server. */
 export type Ability = 'elicitation-form' | 'elicitation-url' | 'sampling' | 'sampling-tools' | 'roots'

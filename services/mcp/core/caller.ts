@@ -1,7 +1,5 @@
 /** Who asks, as authentication has found. Tools and endpoints know callers by this alone: no token gets this far. */
-
-export const scopes = ['mcp:read', 'mcp:write'] as const
-export type Scope = (typeof scopes)[number]
+import { type Scope, scopes } from './scopes.ts'
 
 export type Caller = {
   /** `anyone`: over stdio, or where authentication is off. `client`: an OAuth client, mostly for a user. */

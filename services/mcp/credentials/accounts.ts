@@ -8,7 +8,7 @@ import { CredentialError } from './errors.ts'
 import type { Failures } from './failures.ts'
 import type { UserEntry } from './files.ts'
 import type { LiveFile } from './live-file.ts'
-import { isPassword } from './password.ts'
+import { isPassword, PasswordsBusy } from './password.ts'
 import type { Sessions } from './sessions.ts'
 
 export type Login =
@@ -135,7 +135,7 @@ export function createAccounts({ users, failures, sessions, mostFailures, logger
         else logger.warn({ address, username: username.slice(0, 128) }, '[AUTH] a login has failed')
         return login
       } catch (error) {
-        if (!(error instanceof CredentialError)) throw error
+        if (!(error instanceof PasswordsBusy)) throw error
         attempt.succeeded()
         return { kind: 'busy' }
       }

@@ -4,7 +4,8 @@
  */
 import type { Logger } from 'pino'
 import type { HttpSettings } from '../configuration/types.ts'
-import { type Caller, scopes } from '../core/caller.ts'
+import type { Caller } from '../core/caller.ts'
+import { scopes } from '../core/scopes.ts'
 import { createAccounts, type Logins } from './accounts.ts'
 import { CredentialError } from './errors.ts'
 import { createFailures } from './failures.ts'

@@ -4,7 +4,14 @@
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import { CredentialError } from './errors.ts'
+
+/** As many passwords wait to be checked as may. */
+export class PasswordsBusy extends Error {
+  constructor() {
+    super('too many passwords are being checked')
+    this.name = 'PasswordsBusy'
+  }
+}
 
 type Cost = { readonly logN: number; readonly r: number; readonly p: number }
 
@@ -62,9 +69,9 @@ export const isPasswordHash = (text: string): boolean => parseHash(text) !== und
 let running = 0
 const waiting: (() => void)[] = []
 
-/** @throws CredentialError where too many wait */
+/** @throws PasswordsBusy */
 async function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-  if (waiting.length >= mostWaiting) throw new CredentialError('too many passwords are being checked')
+  if (waiting.length >= mostWaiting) throw new PasswordsBusy()
   if (running >= atOnce) await new Promise<void>(resolve => waiting.push(resolve))
   else running++
   try {
@@ -90,7 +97,7 @@ const derive = (password: string, { cost, salt, letters }: Omit<Hash, 'hash'>, l
 
 const unpadded = (bytes: Buffer): string => bytes.toString('base64').replaceAll('=', '')
 
-/** @throws CredentialError where too many wait */
+/** @throws PasswordsBusy */
 export async function hashPassword(password: string, cost: Cost = usualCost): Promise<string> {
   const salt = randomBytes(saltBytes)
   const hash = await derive(password, { cost, salt, letters: 'NFC' }, hashBytes)
@@ -102,7 +109,7 @@ const nobody: Hash = { cost: usualCost, salt: randomBytes(saltBytes), hash: rand
 
 /**
  * Takes as long for a user who is not there, which is undefined, and is false. `another`: of some user who is, where hashes are not made as they are made here.
- * @throws CredentialError where too many wait
+ * @throws PasswordsBusy
  */
 export async function isPassword(password: string, kept: string | undefined, another?: string): Promise<boolean> {
   const parsed = kept === undefined ? undefined : parseHash(kept)

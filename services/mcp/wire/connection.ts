@@ -4,7 +4,7 @@
  */
 import type { JsonObject } from '../core/json.ts'
 import type { Asking } from './context.ts'
-import { modernError, WireError } from './errors.ts'
+import { modernError } from './errors.ts'
 import type { Wires } from './index.ts'
 import {
   errorText,
@@ -16,6 +16,7 @@ import {
 } from './json-rpc.ts'
 import { LegacySession } from './legacy/session.ts'
 import { hasClaim } from './modern/envelope.ts'
+import { WireError } from './wire-error.ts'
 
 /** Who sends a message, and from where, where a bridge says so. */
 export type Asker = Pick<Asking, 'caller' | 'address'>

@@ -1,10 +1,10 @@
 /** What a call is told of the request that makes it, the same in all revisions. */
 import { randomUUID } from 'node:crypto'
-import type { Answers, CallContext, LogLevel, Progress } from '../core/call.ts'
-import { logLevels } from '../core/call.ts'
+import type { Answers, CallContext, Progress } from '../core/call.ts'
 import type { Caller } from '../core/caller.ts'
 import type { JsonObject } from '../core/json.ts'
-import { isObject, type RequestId, type ServerMessage } from './json-rpc.ts'
+import { type LogLevel, logLevels } from '../core/log-level.ts'
+import { metaOf, type RequestId, type ServerMessage } from './json-rpc.ts'
 
 /** Who asks, and what of the way back there is. */
 export type Asking = {
@@ -20,16 +20,11 @@ export type Asking = {
 /** What a wire logs with: a part of what pino is. */
 export type WireLogger = { error(details: object, message: string): void; warn(details: object, message: string): void }
 
-export const metaOf = (params: JsonObject): JsonObject => (isObject(params._meta) ? params._meta : {})
-
 /** As W3C writes it; anything else is as if there were none. */
 const traceparentPattern = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
 const isProgressToken = (token: unknown): token is RequestId =>
   typeof token === 'number' || (typeof token === 'string' && token.length <= 1_024)
-
-export const isLogLevel = (level: unknown): level is LogLevel =>
-  typeof level === 'string' && (logLevels as readonly string[]).includes(level)
 
 /** Progress only ever rises, and nothing is told after the answer. */
 function reporter(params: JsonObject, notify: (message: ServerMessage) => void): (report: Progress) => void {

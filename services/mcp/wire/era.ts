@@ -1,7 +1,8 @@
 /** Which revision a message is of. The body decides; over HTTP a header decides where the body does not say. Pure. */
-import { isLegacyVersion, modernVersion, WireError } from './errors.ts'
 import type { RpcMessage } from './json-rpc.ts'
 import { hasClaim, readEnvelope } from './modern/envelope.ts'
+import { isLegacyVersion, modernVersion } from './versions.ts'
+import { WireError } from './wire-error.ts'
 
 type Era =
   | { readonly kind: 'legacy' }

@@ -5,35 +5,8 @@
 import { CoreError, type CoreFault } from '../core/errors.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { RpcError } from './json-rpc.ts'
-
-type WireFault =
-  | { readonly kind: 'parse error'; readonly problem: string | undefined }
-  | { readonly kind: 'invalid request'; readonly problem: string }
-  | { readonly kind: 'unknown method'; readonly method: string }
-  /** Of what says which revision a request is of, and what its client can do. */
-  | { readonly kind: 'invalid envelope'; readonly problem: string }
-  | { readonly kind: 'header mismatch'; readonly problem: string }
-  | { readonly kind: 'unsupported version'; readonly requested: string | undefined }
-  /** As much of something as there may be. */
-  | { readonly kind: 'exhausted'; readonly problem: string }
-  /** The client cannot be asked, or did not answer. */
-  | { readonly kind: 'no answer'; readonly problem: string }
-
-export class WireError extends Error {
-  readonly fault: WireFault
-
-  constructor(fault: WireFault) {
-    super(fault.kind)
-    this.name = 'WireError'
-    this.fault = fault
-  }
-}
-
-export const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const
-export type LegacyVersion = (typeof legacyVersions)[number]
-export const isLegacyVersion = (version: unknown): version is LegacyVersion =>
-  (legacyVersions as readonly unknown[]).includes(version)
-export const modernVersion = '2026-07-28'
+import { modernVersion } from './versions.ts'
+import { WireError, type WireFault } from './wire-error.ts'
 
 /** `message` is what the contract fixes; `problem` says which of them it is. */
 type Said = {

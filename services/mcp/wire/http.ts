@@ -13,7 +13,7 @@ import { type Access, isAllowedSite } from './access.ts'
 import type { Calls } from './calls.ts'
 import type { Asking, WireLogger } from './context.ts'
 import { eraOf, isModernVersion } from './era.ts'
-import { isLegacyVersion, legacyError, modernError, WireError } from './errors.ts'
+import { legacyError, modernError } from './errors.ts'
 import { answerOrStream } from './event-stream.ts'
 import {
   errorText,
@@ -28,6 +28,8 @@ import { LegacySession } from './legacy/session.ts'
 import type { Lists } from './lists.ts'
 import { messageTextOf } from './message-text.ts'
 import type { Modern } from './modern/index.ts'
+import { isLegacyVersion } from './versions.ts'
+import { WireError } from './wire-error.ts'
 
 type EndpointParts = {
   readonly core: Core

@@ -40,6 +40,9 @@ const maximumDepth = 64
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** What a message says of itself beside its parameters. */
+export const metaOf = (params: JsonObject): JsonObject => (isObject(params._meta) ? params._meta : {})
+
 /** What is wrong with the shape of a value, wherever in it. */
 export function shapeProblem(value: unknown, depth = 0): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined

@@ -5,21 +5,23 @@
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { z } from 'zod'
-import { anyone, type Caller, scopes } from '../core/caller.ts'
+import { anyone, type Caller } from '../core/caller.ts'
 import type { JsonObject } from '../core/json.ts'
+import { scopes } from '../core/scopes.ts'
 import { type Asker, Connection } from './connection.ts'
-import { metaOf } from './context.ts'
-import { legacyError, WireError } from './errors.ts'
+import { legacyError } from './errors.ts'
 import type { Wires } from './index.ts'
 import {
   errorText,
   messageText,
+  metaOf,
   parseMessages,
   type RequestId,
   type RpcMessage,
   type ServerMessage,
 } from './json-rpc.ts'
 import { lineReader } from './lines.ts'
+import { WireError } from './wire-error.ts'
 
 type StdioOptions = {
   readonly wires: Wires

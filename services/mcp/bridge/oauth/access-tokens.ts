@@ -2,7 +2,7 @@
 import { createLocalJWKSet, errors, jwtVerify, SignJWT } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
-import { type Scope, scopes } from '../../core/caller.ts'
+import { type Scope, scopes } from '../../core/scopes.ts'
 import { type Authenticate, bearerToken, invalidToken } from '../callers.ts'
 import { algorithm, type SigningKeys } from './keys.ts'
 import { type Store, secretText } from './records.ts'

@@ -5,7 +5,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { networkOf } from '../../../http/address.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../../http/message.ts'
-import { scopes as allScopes, type Scope } from '../../core/caller.ts'
+import { scopes as allScopes, type Scope } from '../../core/scopes.ts'
 import type { BuiltinUsers, Identity } from './builtin.ts'
 import type { Client, Clients } from './clients.ts'
 import { OAuthError, PageError } from './errors.ts'

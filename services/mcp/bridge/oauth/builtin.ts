@@ -1,5 +1,5 @@
 /** Users that the configuration names. What is wrong, name or password, is told to nobody, by the time it takes either. */
-import type { Scope } from '../../core/caller.ts'
+import type { Scope } from '../../core/scopes.ts'
 import { isPassword } from '../../credentials/password.ts'
 import { type AttemptLimits, Attempts } from './attempts.ts'
 import type { BuiltinUser } from './settings.ts'

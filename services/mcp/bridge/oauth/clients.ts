@@ -2,7 +2,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { networkOf } from '../../../http/address.ts'
-import type { Scope } from '../../core/caller.ts'
+import type { Scope } from '../../core/scopes.ts'
 import { type ClientDocuments, isDocumentId } from './client-documents.ts'
 import { OAuthError } from './errors.ts'
 import { hashOf, type Store, secretText } from './records.ts'

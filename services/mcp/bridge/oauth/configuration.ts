@@ -1,6 +1,6 @@
 /** `oauth_server` of the bridge's file. */
 import { z } from 'zod'
-import { scopes } from '../../core/caller.ts'
+import { scopes } from '../../core/scopes.ts'
 import { isPasswordHash } from '../../credentials/password.ts'
 import { isLoopbackName } from '../../wire/access.ts'
 import { BridgeConfigurationError } from '../errors.ts'

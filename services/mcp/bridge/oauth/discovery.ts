@@ -1,5 +1,5 @@
 /** What clients read before they ask: of the authorization server (RFC 8414), and of what it protects (RFC 9728). */
-import { scopes } from '../../core/caller.ts'
+import { scopes } from '../../core/scopes.ts'
 
 type DiscoverySettings = {
   readonly issuer: string

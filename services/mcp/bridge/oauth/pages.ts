@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { HttpResponse } from '../../../http/message.ts'
-import type { Scope } from '../../core/caller.ts'
+import type { Scope } from '../../core/scopes.ts'
 import { noStore } from './form.ts'
 import type { AuthorizationRequest } from './records.ts'
 import { isLoopback, isPrivateUse } from './redirect.ts'

@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { z } from 'zod'
-import { scopes } from '../../core/caller.ts'
+import { scopes } from '../../core/scopes.ts'
 
 const scopeList = z.array(z.enum(scopes))
 

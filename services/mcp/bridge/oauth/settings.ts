@@ -1,5 +1,5 @@
 /** The settings of the authorization server. */
-import type { Scope } from '../../core/caller.ts'
+import type { Scope } from '../../core/scopes.ts'
 
 export type BuiltinUser = {
   readonly username: string

@@ -1,7 +1,7 @@
 /** The token endpoint: codes and refresh tokens are good once. Who brings one again has it from somebody else, or somebody else has it: then all that came of it ends. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../../http/message.ts'
-import type { Scope } from '../../core/caller.ts'
+import type { Scope } from '../../core/scopes.ts'
 import type { AccessTokens } from './access-tokens.ts'
 import { resourceOf, scopesOf } from './authorize.ts'
 import type { Clients } from './clients.ts'

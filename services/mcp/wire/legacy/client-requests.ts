@@ -4,8 +4,9 @@
  */
 import type { InputRequest } from '../../core/call.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { type LegacyVersion, WireError } from '../errors.ts'
 import type { RequestId, RpcResponse, ServerMessage } from '../json-rpc.ts'
+import type { LegacyVersion } from '../versions.ts'
+import { WireError } from '../wire-error.ts'
 
 /** A person may have to read it. */
 const maximumWaitMs = 600_000

@@ -3,7 +3,7 @@ import type { Ability, Answers, InputRequest, Outcome } from '../../core/call.ts
 import { CoreError } from '../../core/errors.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { missingCapability } from '../abilities.ts'
-import { WireError } from '../errors.ts'
+import { WireError } from '../wire-error.ts'
 
 const maximumRounds = 8
 

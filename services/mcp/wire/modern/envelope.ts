@@ -1,15 +1,14 @@
 /** What each request of the newest revision says of itself in `_meta`: its revision, what its client can do, and what it wants to be told. */
-import type { Ability, LogLevel } from '../../core/call.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { abilitiesOf } from '../abilities.ts'
-import { isLogLevel, metaOf } from '../context.ts'
-import { WireError } from '../errors.ts'
-import { isObject } from '../json-rpc.ts'
+import { isLogLevel, type LogLevel } from '../../core/log-level.ts'
+import { isObject, metaOf } from '../json-rpc.ts'
+import { WireError } from '../wire-error.ts'
 import { capabilitiesKey, clientInfoKey, logLevelKey, tasksExtension, versionKey } from './names.ts'
 
 export type Envelope = {
   readonly version: string
-  readonly abilities: ReadonlySet<Ability>
+  /** What the client declares that it can do. */
+  readonly capabilities: JsonObject
   /** Whether the client knows tasks. */
   readonly takesTasks: boolean
   readonly logLevel: LogLevel | undefined
@@ -35,7 +34,7 @@ export function readEnvelope(params: JsonObject): Envelope {
   const { extensions } = capabilities
   return {
     version,
-    abilities: abilitiesOf(capabilities),
+    capabilities,
     takesTasks: isObject(extensions) && isObject(extensions[tasksExtension]),
     logLevel,
   }

@@ -4,8 +4,8 @@
  */
 import type { Headers } from '../../../http/message.ts'
 import type { Json, JsonObject, JsonSchema } from '../../core/json.ts'
-import { WireError } from '../errors.ts'
 import { isObject, type RpcRequest } from '../json-rpc.ts'
+import { WireError } from '../wire-error.ts'
 
 const mismatch = (problem: string) => new WireError({ kind: 'header mismatch', problem })
 

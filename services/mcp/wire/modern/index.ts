@@ -3,19 +3,21 @@
  * state, and the client calls again with the answers, here or at another process with the same key.
  */
 import type { Headers } from '../../../http/message.ts'
-import type { Answers, Outcome } from '../../core/call.ts'
+import type { Ability, Answers, Outcome } from '../../core/call.ts'
 import { CoreError } from '../../core/errors.ts'
 import type { Core } from '../../core/index.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Tool } from '../../core/tool.ts'
-import { missingCapability } from '../abilities.ts'
+import { abilitiesOf, missingCapability } from '../abilities.ts'
 import { type CallMethod, type Calls, isCallMethod } from '../calls.ts'
 import { type Asking, beginCall, type WireLogger } from '../context.ts'
-import { isForeseen, modernError, modernVersion, WireError } from '../errors.ts'
+import { isForeseen, modernError } from '../errors.ts'
 import { errorText, isObject, type RpcRequest, resultText } from '../json-rpc.ts'
 import { isListMethod, type Lists } from '../lists.ts'
 import type { Sealer } from '../sealed-state.ts'
-import { type Envelope, readEnvelope } from './envelope.ts'
+import { modernVersion } from '../versions.ts'
+import { WireError } from '../wire-error.ts'
+import { readEnvelope, type Envelope as SentEnvelope } from './envelope.ts'
 import { checkArguments, checkRequired, checkSaid } from './headers.ts'
 import { serverInfoKey, tasksExtension } from './names.ts'
 import { Subscriptions } from './subscriptions.ts'
@@ -31,6 +33,8 @@ type ModernParts = {
   /** How long a call that may become a task is waited for before it does. */
   readonly taskPatienceMs: number
 }
+
+type Envelope = SentEnvelope & { readonly abilities: ReadonlySet<Ability> }
 
 type ModernAsking = Asking & {
   /** Of HTTP; undefined over stdio, which has none. */
@@ -226,7 +230,7 @@ export function createModern(parts: ModernParts): Modern {
     if (envelope.version !== modernVersion)
       throw new WireError({ kind: 'unsupported version', requested: envelope.version })
     if (headers !== undefined) checkRequired(headers, request)
-    return envelope
+    return { ...envelope, abilities: abilitiesOf(envelope.capabilities) }
   }
 
   return {
