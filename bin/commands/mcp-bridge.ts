@@ -2,9 +2,9 @@
 import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
-import { readBridgeConfiguration } from '../../services/mcp/bridge/configuration.ts'
-import { startBridge } from '../../services/mcp/bridge/index.ts'
-import { hashPassword } from '../../services/mcp/credentials/password.ts'
+import { hashPassword } from '../../services/authentication/password.ts'
+import { readBridgeConfiguration } from '../../services/mcp-bridge/configuration.ts'
+import { startBridge } from '../../services/mcp-bridge/index.ts'
 import { type Command, parseFlags, UsageError } from '../command.ts'
 
 const help = `Serves a tool server that speaks MCP over stdio at /mcp and / by HTTP.
@@ -34,7 +34,7 @@ const command: Command = {
     const settings = readBridgeConfiguration(flags.config, process.env)
     if (flags['rotate-key'] === true) {
       if (settings.oauth === undefined) throw new UsageError('--rotate-key takes oauth_server.enabled: true')
-      const { rotateKeys } = await import('../../services/mcp/bridge/oauth/keys.ts')
+      const { rotateKeys } = await import('../../services/mcp-bridge/oauth/keys.ts')
       console.log(await rotateKeys(settings.oauth.keyFile))
       return 0
     }

@@ -12,14 +12,14 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestBridge, type TestBridge } from '../mcp-bridge/testing/bridge.ts'
+import { bare, goProgram, type Program, pythonProgram } from '../testing/mcp-clients/clients-of-others.ts'
 import { npmPackage } from '../testing/npm-package.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
-import { startTestBridge, type TestBridge } from './bridge/testing/bridge.ts'
 import { readMcpSettings } from './configuration/index.ts'
 import { addToken } from './credentials/administration.ts'
 import { makeFolder } from './credentials/testing/files.ts'
 import { type McpService, startMcp } from './index.ts'
-import { bare, goProgram, type Program, pythonProgram } from './testing/clients-of-others.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'espalier-mcp-clients-'))
 

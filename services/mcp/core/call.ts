@@ -2,9 +2,10 @@
  * One call of a tool, a prompt or a resource, as it looks to what answers it: whoever asks, by whatever wire. What a call needs from
  * the user it asks for by its outcome, and is called again with the answer, on this process or another: nothing is kept here.
  */
+
+import type { LogLevel } from '../../mcp-protocol/log-level.ts'
 import type { Caller } from './caller.ts'
 import type { JsonObject } from './json.ts'
-import type { LogLevel } from './log-level.ts'
 
 export type Progress = { readonly progress: number; readonly total?: number; readonly message?: string }
 

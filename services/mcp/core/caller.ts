@@ -1,5 +1,5 @@
 /** Who asks, as authentication has found. Tools and endpoints know callers by this alone: no token gets this far. */
-import { type Scope, scopes } from './scopes.ts'
+import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
 
 export type Caller = {
   /** `anyone`: over stdio, or where authentication is off. `client`: an OAuth client, mostly for a user. */

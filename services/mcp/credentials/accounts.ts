@@ -4,11 +4,11 @@
  * at once, whatever becomes of writing that to the file.
  */
 import type { Logger } from 'pino'
+import type { Failures } from '../../authentication/failures.ts'
+import { isPassword, PasswordsBusy } from '../../authentication/password.ts'
 import { CredentialError } from './errors.ts'
-import type { Failures } from './failures.ts'
 import type { UserEntry } from './files.ts'
 import type { LiveFile } from './live-file.ts'
-import { isPassword, PasswordsBusy } from './password.ts'
 import type { Sessions } from './sessions.ts'
 
 export type Login =

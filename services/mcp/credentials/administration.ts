@@ -3,10 +3,10 @@
  * the reason. A new token is told once, to whoever asked for it; what is listed has no secrets.
  */
 import { randomBytes } from 'node:crypto'
+import { hashPassword, isAcceptable, passwordRule } from '../../authentication/password.ts'
 import { type Entries, type Form, parseEntries } from './document.ts'
 import { CredentialError } from './errors.ts'
 import { isExpired, type TokenEntry, tokenForm, type UserEntry, userForm } from './files.ts'
-import { hashPassword, isAcceptable, passwordRule } from './password.ts'
 import { digestOf, newApiToken } from './secrets.ts'
 import { withoutExpired } from './tokens.ts'
 import { changeEntries, readText } from './write.ts'

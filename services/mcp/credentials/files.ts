@@ -3,9 +3,9 @@
  * secret.
  */
 import { z } from 'zod'
+import { isPasswordHash } from '../../authentication/password.ts'
 import type { Form } from './document.ts'
 import { time } from './document.ts'
-import { isPasswordHash } from './password.ts'
 
 const note = z.string().max(1_000)
 const databaseName = z.string().min(1).max(255)

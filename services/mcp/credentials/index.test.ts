@@ -3,13 +3,14 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { quickHash } from '../../authentication/testing/passwords.ts'
 import { until } from '../../testing/client.ts'
 import { addToken, addUser, setUserEnabled, updateUser } from './administration.ts'
 import { parseEntries } from './document.ts'
 import { tokenForm, userForm } from './files.ts'
 import { createAuthentication, type RunningAuthentication } from './index.ts'
 import { digestOf } from './secrets.ts'
-import { type Folder, makeFolder, quickHash, recordingLogger, settingsOf } from './testing/files.ts'
+import { type Folder, makeFolder, recordingLogger, settingsOf } from './testing/files.ts'
 
 let folder: Folder
 let running: RunningAuthentication | undefined

@@ -3,12 +3,12 @@
  * a second, that a wrong file changes nothing, and that sessions outlast all of that.
  */
 import type { Logger } from 'pino'
+import { createFailures } from '../../authentication/failures.ts'
+import { scopes } from '../../mcp-protocol/scopes.ts'
 import type { HttpSettings } from '../configuration/types.ts'
 import type { Caller } from '../core/caller.ts'
-import { scopes } from '../core/scopes.ts'
 import { createAccounts, type Logins } from './accounts.ts'
 import { CredentialError } from './errors.ts'
-import { createFailures } from './failures.ts'
 import { type TokenEntry, tokenForm, type UserEntry, userForm } from './files.ts'
 import { type LiveFile, openLiveFile } from './live-file.ts'
 import { bearerToken } from './secrets.ts'

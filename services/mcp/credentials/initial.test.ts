@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { isPassword } from '../../authentication/password.ts'
 import { parseEntries } from './document.ts'
 import { tokenForm, userForm } from './files.ts'
 import { initialiseCredentials } from './initial.ts'
-import { isPassword } from './password.ts'
 import { digestOf } from './secrets.ts'
 import { type Folder, makeFolder, recordingLogger } from './testing/files.ts'
 

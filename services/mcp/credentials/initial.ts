@@ -3,9 +3,9 @@
  * `INIT_USERS=name:password,...`. They make the files where these are not there; what is there already is left alone for ever.
  */
 import type { Logger } from 'pino'
+import { hashPassword, isAcceptable, passwordRule } from '../../authentication/password.ts'
 import { CredentialError } from './errors.ts'
 import { type TokenEntry, tokenForm, type UserEntry, userForm } from './files.ts'
-import { hashPassword, isAcceptable, passwordRule } from './password.ts'
 import { bearerToken, digestOf } from './secrets.ts'
 import { changeEntries, readText } from './write.ts'
 

@@ -1,6 +1,7 @@
 /** API tokens as callers, found by the digest of what was sent. */
+
+import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
 import type { Caller } from '../core/caller.ts'
-import { type Scope, scopes } from '../core/scopes.ts'
 import type { Entries } from './document.ts'
 import { isExpired, type TokenEntry } from './files.ts'
 import { digestOf, isSameDigest } from './secrets.ts'

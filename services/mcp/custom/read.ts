@@ -1,7 +1,7 @@
 /** Reads the file of own definitions. It returns all that is wrong at once, each with its key, its line and the rule, and never with the value. */
 import { isNode, LineCounter, parseDocument } from 'yaml'
 import type { Problem, Source } from '../../configuration/errors.ts'
-import { ruleOf } from '../core/rule.ts'
+import { ruleOf } from '../../configuration/rule.ts'
 import {
   type CustomToolDefinition,
   definitionsFile,

@@ -1,10 +1,11 @@
 /** Tools and a prompt that ask the client for something, in one round, several at once, or over several rounds. */
+
+import { isObject } from '../../mcp-protocol/json-rpc.ts'
 import type { Ability, CallContext, InputRequest, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
 import type { JsonObject, JsonSchema } from '../core/json.ts'
 import type { Prompt } from '../core/prompt.ts'
 import { type Tool, type ToolResult, toolText } from '../core/tool.ts'
-import { isObject } from '../wire/json-rpc.ts'
 import { tool } from './fixture-tools.ts'
 
 export const elicitation = (message: string, properties: JsonObject): InputRequest => ({

@@ -3,13 +3,13 @@
  * names, and tools arguments that fit their schema.
  */
 import { z } from 'zod'
+import { ruleOf } from '../../configuration/rule.ts'
+import { isObject } from '../../mcp-protocol/json-rpc.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Core } from '../core/index.ts'
 import type { JsonObject, JsonSchema } from '../core/json.ts'
-import { ruleOf } from '../core/rule.ts'
 import { toolError } from '../core/tool.ts'
-import { isObject } from './json-rpc.ts'
 import { compileSchema, type Violation } from './schema.ts'
 
 const callMethods = ['tools/call', 'resources/read', 'prompts/get', 'completion/complete'] as const

@@ -1,5 +1,5 @@
 /** JSON values as texts that are the same where the values are, whatever the order of their members. */
-import { isObject } from './json-rpc.ts'
+import { isObject } from '../../mcp-protocol/json-rpc.ts'
 
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`

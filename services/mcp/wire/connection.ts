@@ -2,10 +2,8 @@
  * One client over stdio: its first message fixes which era it speaks, and what it cancels is answered no more. A bridge has many such clients behind one
  * pair of pipes, each with a connection of its own.
  */
-import type { JsonObject } from '../core/json.ts'
-import type { Asking } from './context.ts'
-import { modernError } from './errors.ts'
-import type { Wires } from './index.ts'
+
+import { hasClaim } from '../../mcp-protocol/envelope.ts'
 import {
   errorText,
   isObject,
@@ -13,10 +11,13 @@ import {
   type RpcMessage,
   type RpcRequest,
   type ServerMessage,
-} from './json-rpc.ts'
+} from '../../mcp-protocol/json-rpc.ts'
+import { WireError } from '../../mcp-protocol/wire-error.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { Asking } from './context.ts'
+import { modernError } from './errors.ts'
+import type { Wires } from './index.ts'
 import { LegacySession } from './legacy/session.ts'
-import { hasClaim } from './modern/envelope.ts'
-import { WireError } from './wire-error.ts'
 
 /** Who sends a message, and from where, where a bridge says so. */
 export type Asker = Pick<Asking, 'caller' | 'address'>

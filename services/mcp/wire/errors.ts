@@ -2,11 +2,12 @@
  * What a wire refuses by itself, and how each refusal is said: in the words and codes of the older revisions, which stand fixed, or of the newest, with
  * the HTTP status it wants. What nobody foresaw is told to the client as an internal error with the name the log has it under, and nothing else.
  */
+
+import type { RpcError } from '../../mcp-protocol/json-rpc.ts'
+import { modernVersion } from '../../mcp-protocol/versions.ts'
+import { WireError, type WireFault } from '../../mcp-protocol/wire-error.ts'
 import { CoreError, type CoreFault } from '../core/errors.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { RpcError } from './json-rpc.ts'
-import { modernVersion } from './versions.ts'
-import { WireError, type WireFault } from './wire-error.ts'
 
 /** `message` is what the contract fixes; `problem` says which of them it is. */
 type Said = {

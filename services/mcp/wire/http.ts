@@ -5,16 +5,9 @@
 import type { HeaderList } from '../../http/headers.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import { Pieces } from '../../http/pieces.ts'
-import { anyone, type Caller } from '../core/caller.ts'
-import { CoreError } from '../core/errors.ts'
-import type { Core } from '../core/index.ts'
-import type { Authentication } from '../credentials/types.ts'
-import { type Access, isAllowedSite } from './access.ts'
-import type { Calls } from './calls.ts'
-import type { Asking, WireLogger } from './context.ts'
-import { eraOf, isModernVersion } from './era.ts'
-import { legacyError, modernError } from './errors.ts'
-import { answerOrStream } from './event-stream.ts'
+import { type Access, isAllowedSite } from '../../mcp-protocol/access.ts'
+import { eraOf, isModernVersion } from '../../mcp-protocol/era.ts'
+import { answerOrStream } from '../../mcp-protocol/event-stream.ts'
 import {
   errorText,
   messageText,
@@ -23,13 +16,20 @@ import {
   type RequestId,
   type RpcMessage,
   type RpcRequest,
-} from './json-rpc.ts'
+} from '../../mcp-protocol/json-rpc.ts'
+import { messageTextOf } from '../../mcp-protocol/message-text.ts'
+import { isLegacyVersion } from '../../mcp-protocol/versions.ts'
+import { WireError } from '../../mcp-protocol/wire-error.ts'
+import { anyone, type Caller } from '../core/caller.ts'
+import { CoreError } from '../core/errors.ts'
+import type { Core } from '../core/index.ts'
+import type { Authentication } from '../credentials/types.ts'
+import type { Calls } from './calls.ts'
+import type { Asking, WireLogger } from './context.ts'
+import { legacyError, modernError } from './errors.ts'
 import { LegacySession } from './legacy/session.ts'
 import type { Lists } from './lists.ts'
-import { messageTextOf } from './message-text.ts'
 import type { Modern } from './modern/index.ts'
-import { isLegacyVersion } from './versions.ts'
-import { WireError } from './wire-error.ts'
 
 type EndpointParts = {
   readonly core: Core

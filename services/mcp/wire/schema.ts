@@ -2,9 +2,10 @@
  * Checks arguments of tools against their JSON Schema (2020-12). A schema is compiled once, into closures. Its keywords are those that schemas of tools
  * are written with: a schema with any other is refused when it is compiled, so that none is ignored unseen. References lead inside the schema only.
  */
+
+import { isObject } from '../../mcp-protocol/json-rpc.ts'
 import type { JsonObject, JsonSchema } from '../core/json.ts'
 import { canonical } from './canonical.ts'
-import { isObject } from './json-rpc.ts'
 
 /** What is wrong, in words that name the argument and the rule. `isShape`: of its type, or of which arguments there are. */
 export type Violation = { readonly problem: string; readonly isShape: boolean }

@@ -5,12 +5,6 @@
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { z } from 'zod'
-import { anyone, type Caller } from '../core/caller.ts'
-import type { JsonObject } from '../core/json.ts'
-import { scopes } from '../core/scopes.ts'
-import { type Asker, Connection } from './connection.ts'
-import { legacyError } from './errors.ts'
-import type { Wires } from './index.ts'
 import {
   errorText,
   messageText,
@@ -19,9 +13,15 @@ import {
   type RequestId,
   type RpcMessage,
   type ServerMessage,
-} from './json-rpc.ts'
-import { lineReader } from './lines.ts'
-import { WireError } from './wire-error.ts'
+} from '../../mcp-protocol/json-rpc.ts'
+import { lineReader } from '../../mcp-protocol/lines.ts'
+import { scopes } from '../../mcp-protocol/scopes.ts'
+import { WireError } from '../../mcp-protocol/wire-error.ts'
+import { anyone, type Caller } from '../core/caller.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Asker, Connection } from './connection.ts'
+import { legacyError } from './errors.ts'
+import type { Wires } from './index.ts'
 
 type StdioOptions = {
   readonly wires: Wires

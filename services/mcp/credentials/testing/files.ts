@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { HttpSettings } from '../../configuration/types.ts'
-import { hashPassword } from '../password.ts'
 
 export type Folder = {
   readonly path: string
@@ -35,9 +34,6 @@ export const settingsOf = (
   maximumFailedAttemptsBeforeLockout: 0,
   ...change,
 })
-
-/** Made with little work, so that tests may log in often. */
-export const quickHash = (password: string): Promise<string> => hashPassword(password, { logN: 4, r: 1, p: 1 })
 
 export function recordingLogger(): { logger: Logger; lines: string[] } {
   const lines: string[] = []

@@ -2,11 +2,12 @@
  * Requests of the server to the client of a session: sent, and matched with what comes back. It promises that an answer is taken once, that none is
  * waited for without end, and that the client is told where nobody waits any more.
  */
+
+import type { RequestId, RpcResponse, ServerMessage } from '../../../mcp-protocol/json-rpc.ts'
+import type { LegacyVersion } from '../../../mcp-protocol/versions.ts'
+import { WireError } from '../../../mcp-protocol/wire-error.ts'
 import type { InputRequest } from '../../core/call.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { RequestId, RpcResponse, ServerMessage } from '../json-rpc.ts'
-import type { LegacyVersion } from '../versions.ts'
-import { WireError } from '../wire-error.ts'
 
 /** A person may have to read it. */
 const maximumWaitMs = 600_000

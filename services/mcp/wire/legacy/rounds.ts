@@ -1,9 +1,10 @@
 /** A call that needs something of the user, for a client that is asked directly: the call is made, its requests are sent, and it is made again with the answers. */
+
+import { WireError } from '../../../mcp-protocol/wire-error.ts'
 import type { Ability, Answers, InputRequest, Outcome } from '../../core/call.ts'
 import { CoreError } from '../../core/errors.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { missingCapability } from '../abilities.ts'
-import { WireError } from '../wire-error.ts'
 
 const maximumRounds = 8
 

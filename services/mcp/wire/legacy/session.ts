@@ -3,15 +3,6 @@
  * client. What carries the messages does not matter: stdio, a session over HTTP, or a single request, which is a session that does not last and whose client cannot be asked.
  */
 
-import type { Caller } from '../../core/caller.ts'
-import { CoreError } from '../../core/errors.ts'
-import type { Core, CoreChange } from '../../core/index.ts'
-import type { JsonObject } from '../../core/json.ts'
-import { isLogLevel, type LogLevel } from '../../core/log-level.ts'
-import { abilitiesOf, noAbilities } from '../abilities.ts'
-import { type CallMethod, type Calls, isCallMethod } from '../calls.ts'
-import { type Asking, beginCall, type WireLogger } from '../context.ts'
-import { isForeseen, legacyError } from '../errors.ts'
 import {
   errorText,
   isObject,
@@ -21,10 +12,19 @@ import {
   type RpcRequest,
   resultText,
   type ServerMessage,
-} from '../json-rpc.ts'
+} from '../../../mcp-protocol/json-rpc.ts'
+import { isLogLevel, type LogLevel } from '../../../mcp-protocol/log-level.ts'
+import { isLegacyVersion, type LegacyVersion, legacyVersions } from '../../../mcp-protocol/versions.ts'
+import { WireError } from '../../../mcp-protocol/wire-error.ts'
+import type { Caller } from '../../core/caller.ts'
+import { CoreError } from '../../core/errors.ts'
+import type { Core, CoreChange } from '../../core/index.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { abilitiesOf, noAbilities } from '../abilities.ts'
+import { type CallMethod, type Calls, isCallMethod } from '../calls.ts'
+import { type Asking, beginCall, type WireLogger } from '../context.ts'
+import { isForeseen, legacyError } from '../errors.ts'
 import { isListMethod, type Lists } from '../lists.ts'
-import { isLegacyVersion, type LegacyVersion, legacyVersions } from '../versions.ts'
-import { WireError } from '../wire-error.ts'
 import { ClientRequests } from './client-requests.ts'
 import { answered } from './rounds.ts'
 

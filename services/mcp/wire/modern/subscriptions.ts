@@ -3,13 +3,13 @@
  * only, and each time which of its requests it is told by; and that listeners are bounded in number.
  */
 import { z } from 'zod'
+import { metaOf, type RpcRequest } from '../../../mcp-protocol/json-rpc.ts'
+import { subscriptionKey } from '../../../mcp-protocol/names.ts'
+import { WireError } from '../../../mcp-protocol/wire-error.ts'
 import type { Core, CoreChange } from '../../core/index.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { parseParams } from '../calls.ts'
 import type { Asking } from '../context.ts'
-import { metaOf, type RpcRequest } from '../json-rpc.ts'
-import { WireError } from '../wire-error.ts'
-import { subscriptionKey } from './names.ts'
 import type { Tasks } from './tasks.ts'
 
 const maximumListeners = 5_000

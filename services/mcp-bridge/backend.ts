@@ -1,0 +1,354 @@
+/**
+ * The tool server as sessions see it: a connection for each, over one subprocess (ADR 0047). It finds out whether the server tells connections apart, and stands in for what a server that does not cannot do.
+ */
+import type { Logger } from 'pino'
+import type { JsonObject } from '../mcp-protocol/json.ts'
+import type { Scope } from '../mcp-protocol/scopes.ts'
+import { legacyVersions } from '../mcp-protocol/versions.ts'
+import type { BridgeCallerAt } from './callers.ts'
+import { BridgeRefusal, notRunning } from './errors.ts'
+import { connectionField, type Owner } from './exchange.ts'
+import { initializedAs, isMultiplexed, versionIn } from './initialized.ts'
+import { type KnownTool, knownTools } from './known-tools.ts'
+import { type Link, makeLink } from './link.ts'
+import {
+  errorResponse,
+  type Message,
+  type NotificationMessage,
+  ownPrefix,
+  type RequestMessage,
+  type ResponseMessage,
+} from './message.ts'
+import { ModernProcess } from './modern-process.ts'
+import type { Session } from './session.ts'
+import type { SubprocessSettings } from './subprocess.ts'
+
+const initializeTimeoutMs = 30_000
+const callerField = `${ownPrefix}caller`
+
+type BackendSettings = SubprocessSettings & {
+  readonly requestTimeoutMs: number
+  /** Requests under way: of all, and of one session. */
+  readonly maximumInFlight: number
+  readonly maximumInFlightPerSession: number
+  readonly version: string
+}
+
+type BackendEvents = {
+  /** Of a server that does not tell connections apart: for all. */
+  readonly onBroadcast: (message: NotificationMessage) => void
+  readonly sessions: () => readonly Session[]
+}
+
+type Known =
+  | { readonly kind: 'starting' }
+  | { readonly kind: 'shared' | 'multiplexed'; readonly initialized: ResponseMessage }
+
+type OnMessage = (message: Message) => void
+
+export class Backend {
+  readonly #settings: BackendSettings
+  readonly #events: BackendEvents
+  readonly #logger: Logger
+  readonly #main: Link
+  readonly #modern: ModernProcess
+  readonly #shared: Owner
+  #known: Known = { kind: 'starting' }
+  #waiting: (() => void)[] = []
+  #tools: Promise<ReadonlyMap<string, KnownTool>> | undefined
+  #lastModern = 0
+
+  constructor(settings: BackendSettings, events: BackendEvents, logger: Logger) {
+    this.#settings = settings
+    this.#events = events
+    this.#logger = logger
+    this.#modern = new ModernProcess(settings, logger)
+    this.#shared = { connection: 'shared', deliver: message => this.#deliverShared(message) }
+    this.#main = makeLink(
+      settings,
+      {
+        onUp: () => void this.#initialize(),
+        onDown: () => {
+          this.#known = { kind: 'starting' }
+          this.#tools = undefined
+        },
+        onUnaddressed: message => this.#onUnaddressed(message),
+      },
+      logger,
+    )
+  }
+
+  start(): void {
+    this.#main.subprocess.start()
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#main.subprocess.stop(), this.#modern.stop()])
+  }
+
+  get isReady(): boolean {
+    return this.#main.subprocess.state === 'running' && this.#known.kind !== 'starting'
+  }
+
+  get tellsSessionsApart(): boolean {
+    return this.#known.kind === 'multiplexed'
+  }
+
+  /** It has ended and is not started again. */
+  get hasFailed(): boolean {
+    return this.#main.subprocess.state === 'failed'
+  }
+
+  #deliverShared(message: Message): boolean {
+    if (message.kind !== 'notification') return false
+    if (message.method === 'notifications/tools/list_changed') this.#tools = undefined
+    this.#events.onBroadcast(message)
+    return true
+  }
+
+  #fields(connection: string, caller: BridgeCallerAt): JsonObject {
+    if (this.#known.kind === 'shared') return {}
+    const { kind, principal, username, scopes, session, address } = caller
+    const said = { kind, principal, ...(username !== undefined && { username }), scopes: [...scopes], session, address }
+    return { [connectionField]: connection, [callerField]: said }
+  }
+
+  async #initialize(): Promise<void> {
+    const { exchange } = this.#main
+    exchange.open(this.#shared)
+    const params = {
+      protocolVersion: legacyVersions[0],
+      capabilities: {},
+      clientInfo: { name: 'espalier-mcp-bridge', version: this.#settings.version },
+    }
+    const initialized = await exchange.request({
+      owner: this.#shared,
+      message: { kind: 'request', id: 'initialize', method: 'initialize', params },
+      fields: { [connectionField]: this.#shared.connection },
+      onMessage: () => {},
+      timeoutMs: initializeTimeoutMs,
+    })
+    if (this.#main.subprocess.state !== 'running') return
+    if (initialized.rest.error !== undefined)
+      this.#logger.warn(
+        { error: initialized.rest.error },
+        'the tool server refuses initialize: older clients are told the same',
+      )
+    this.#known = { kind: isMultiplexed(initialized) ? 'multiplexed' : 'shared', initialized }
+    this.#logger.info({ sessions: this.#known.kind }, 'the tool server is initialized')
+    const fields = this.#known.kind === 'multiplexed' ? { [connectionField]: this.#shared.connection } : {}
+    exchange.notify({ kind: 'notification', method: 'notifications/initialized', params: undefined }, fields)
+    await this.#repeat()
+    for (const go of this.#waiting.splice(0)) go()
+  }
+
+  /** What sessions had said to the process before this one. */
+  async #repeat(): Promise<void> {
+    const uris = new Set<string>()
+    for (const session of this.#events.sessions()) {
+      if (this.#known.kind === 'multiplexed') await this.#repeatSession(session)
+      else for (const uri of session.subscriptions) uris.add(uri)
+    }
+    for (const uri of uris) await this.#say(this.#shared, { uri }, {})
+  }
+
+  async #repeatSession(session: Session): Promise<void> {
+    const { exchange } = this.#main
+    const fields = this.#fields(session.connection, session.caller)
+    exchange.open(session)
+    const message = { kind: 'request', id: 'again', method: 'initialize', params: session.initialize } as const
+    await exchange.request({ owner: session, message, fields, onMessage: () => {}, timeoutMs: initializeTimeoutMs })
+    if (session.isInitialized)
+      exchange.notify({ kind: 'notification', method: 'notifications/initialized', params: undefined }, fields)
+    for (const uri of session.subscriptions) await this.#say(session, { uri }, fields)
+  }
+
+  #say(owner: Owner, params: JsonObject, fields: JsonObject): Promise<ResponseMessage> {
+    const message = { kind: 'request', id: 'again', method: 'resources/subscribe', params } as const
+    return this.#main.exchange.request({ owner, message, fields, onMessage: () => {}, timeoutMs: initializeTimeoutMs })
+  }
+
+  /** @throws BridgeRefusal with 503 where it does not run */
+  async #ready(): Promise<void> {
+    if (this.#main.subprocess.state !== 'running') throw notRunning()
+    if (this.#known.kind !== 'starting') return
+    await new Promise<void>(resolve => {
+      const timer = setTimeout(resolve, initializeTimeoutMs)
+      this.#waiting.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
+    if (!this.isReady) throw notRunning()
+  }
+
+  #requireRoom({ exchange }: Link, owner: Owner): void {
+    const { maximumInFlight, maximumInFlightPerSession } = this.#settings
+    if (exchange.inFlight >= maximumInFlight)
+      throw new BridgeRefusal({ status: 503 }, 'too many requests are under way; try again later')
+    if (exchange.inFlightOf(owner) >= maximumInFlightPerSession)
+      throw new BridgeRefusal({ status: 429 }, `a session has at most ${maximumInFlightPerSession} requests under way`)
+  }
+
+  /** As far as the bridge can know; a server that tells connections apart knows better. @throws BridgeRefusal */
+  async requiredScope(message: RequestMessage): Promise<Scope> {
+    await this.#ready()
+    if (message.method !== 'tools/call' || this.tellsSessionsApart) return 'mcp:read'
+    return (await this.toolOf(message))?.isReadOnly === true ? 'mcp:read' : 'mcp:write'
+  }
+
+  /** The tool that is called, as far as the server lists it. @throws BridgeRefusal */
+  async toolOf({ method, params }: RequestMessage): Promise<KnownTool | undefined> {
+    await this.#ready()
+    if (method !== 'tools/call' || typeof params?.name !== 'string') return undefined
+    const fields = this.tellsSessionsApart ? { [connectionField]: this.#shared.connection } : {}
+    this.#tools ??= knownTools(this.#main.exchange, this.#shared, fields)
+    return (await this.#tools).get(params.name)
+  }
+
+  async initialize(session: Session, message: RequestMessage): Promise<ResponseMessage> {
+    await this.#ready()
+    const { exchange } = this.#main
+    exchange.open(session)
+    if (this.#known.kind === 'shared') {
+      const answer = initializedAs(this.#known.initialized, message)
+      session.version = versionIn(answer)
+      return answer
+    }
+    const fields = this.#fields(session.connection, session.caller)
+    const { requestTimeoutMs: timeoutMs } = this.#settings
+    const answer = await exchange.request({ owner: session, message, fields, onMessage: () => {}, timeoutMs })
+    session.version = versionIn(answer)
+    return answer
+  }
+
+  /** @param session undefined: a request of an older client that has none @throws BridgeRefusal */
+  async legacy(
+    session: Session | undefined,
+    caller: BridgeCallerAt,
+    message: RequestMessage,
+    onMessage: OnMessage,
+  ): Promise<ResponseMessage> {
+    await this.#ready()
+    if (message.method === 'ping') return { kind: 'response', id: message.id, rest: { result: {} } }
+    const owner: Owner = session ?? { connection: this.#shared.connection, deliver: () => false }
+    this.#requireRoom(this.#main, owner)
+    const local = this.#answerShared(session, message) ?? this.#noteSubscription(session, message)
+    if (local !== undefined) return local
+    const fields = this.#fields(owner.connection, caller)
+    const { requestTimeoutMs: timeoutMs } = this.#settings
+    return this.#main.exchange.request({ owner, message, fields, onMessage, timeoutMs })
+  }
+
+  /** Levels of a server that logs for nobody in particular are nobody's to set. */
+  #answerShared(session: Session | undefined, { id, method, params }: RequestMessage): ResponseMessage | undefined {
+    if (this.#known.kind !== 'shared') return undefined
+    if (method === 'logging/setLevel') return errorResponse(id, -32_601, 'Method not found')
+    const uri = params?.uri
+    if (typeof uri !== 'string' || session === undefined) return undefined
+    const isElsewhere = this.#events.sessions().some(one => one !== session && one.subscriptions.has(uri))
+    const done: ResponseMessage = { kind: 'response', id, rest: { result: {} } }
+    if (method === 'resources/subscribe' && isElsewhere) {
+      session.subscribe(uri)
+      return done
+    }
+    if (method === 'resources/unsubscribe' && isElsewhere) {
+      session.subscriptions.delete(uri)
+      return done
+    }
+    return undefined
+  }
+
+  #noteSubscription(session: Session | undefined, { id, method, params }: RequestMessage): ResponseMessage | undefined {
+    if (method !== 'resources/subscribe' && method !== 'resources/unsubscribe') return undefined
+    if (session === undefined) return errorResponse(id, -32_600, 'Invalid Request', 'subscriptions take a session')
+    if (typeof params?.uri !== 'string') return undefined
+    if (method === 'resources/subscribe') session.subscribe(params.uri)
+    else session.subscriptions.delete(params.uri)
+    return undefined
+  }
+
+  async notify(session: Session | undefined, caller: BridgeCallerAt, message: NotificationMessage): Promise<void> {
+    await this.#ready()
+    const owner = session ?? this.#shared
+    const fields = this.#fields(owner.connection, caller)
+    if (message.method === 'notifications/cancelled') {
+      if (session !== undefined)
+        this.#main.exchange.cancel(session, message.params?.requestId, message.params?.reason, fields)
+      return
+    }
+    if (session !== undefined && message.method === 'notifications/initialized') session.isInitialized = true
+    if (this.#known.kind === 'multiplexed' && session !== undefined) this.#main.exchange.notify(message, fields)
+  }
+
+  reply(session: Session, message: ResponseMessage): void {
+    this.#main.exchange.reply(session, message)
+  }
+
+  /** Aborting `signal` cancels it. @throws BridgeRefusal */
+  async modern(
+    caller: BridgeCallerAt,
+    message: RequestMessage,
+    onMessage: OnMessage,
+    signal: AbortSignal,
+  ): Promise<ResponseMessage> {
+    await this.#ready()
+    const link = this.tellsSessionsApart ? this.#main : await this.#modern.link()
+    const connection = `r${++this.#lastModern}`
+    const owner: Owner = {
+      connection,
+      deliver: one => {
+        if (one.kind === 'notification') onMessage(one)
+        return one.kind === 'notification'
+      },
+    }
+    this.#requireRoom(link, owner)
+    const fields = this.#fields(connection, caller)
+    const { exchange } = link
+    exchange.open(owner)
+    const abandon = () => exchange.abandon(owner, message.id, fields)
+    signal.addEventListener('abort', abandon)
+    try {
+      const isLong = message.method === 'subscriptions/listen'
+      const timeoutMs = isLong ? longestSubscriptionMs : this.#settings.requestTimeoutMs
+      return await exchange.request({ owner, message, fields, onMessage, timeoutMs })
+    } finally {
+      signal.removeEventListener('abort', abandon)
+      exchange.close(owner)
+    }
+  }
+
+  /** What it was waiting for is cancelled, and what only it was subscribed to is given up. */
+  closed(session: Session): void {
+    const { exchange } = this.#main
+    exchange.close(session)
+    if (this.#known.kind === 'multiplexed') {
+      const method = `notifications/${ownPrefix}closed`
+      exchange.notify({ kind: 'notification', method, params: {} }, { [connectionField]: session.connection })
+      return
+    }
+    if (!this.isReady) return
+    const others = this.#events.sessions()
+    for (const uri of session.subscriptions) {
+      if (others.some(one => one.subscriptions.has(uri))) continue
+      const message = { kind: 'request', id: 'gone', method: 'resources/unsubscribe', params: { uri } } as const
+      const asking = { owner: this.#shared, message, fields: {}, onMessage: () => {}, timeoutMs: initializeTimeoutMs }
+      void exchange.request(asking)
+    }
+  }
+
+  #onUnaddressed(message: NotificationMessage): void {
+    if (message.method === 'notifications/tools/list_changed') this.#tools = undefined
+    if (message.method === 'notifications/resources/updated') {
+      const uri = message.params?.uri
+      for (const session of this.#events.sessions())
+        if (typeof uri === 'string' && session.subscriptions.has(uri)) session.deliver(message)
+      return
+    }
+    if (!message.method.endsWith('/list_changed')) return
+    for (const session of this.#events.sessions()) session.deliver(message)
+    this.#events.onBroadcast(message)
+  }
+}
+
+const longestSubscriptionMs = 86_400_000

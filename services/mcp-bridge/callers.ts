@@ -1,0 +1,55 @@
+/** Who asks the bridge: by nothing, by a configured token, or by an access token of its own authorization server. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { type Scope, scopes } from '../mcp-protocol/scopes.ts'
+import { BridgeRefusal } from './errors.ts'
+
+export type BridgeCaller = {
+  readonly kind: 'anyone' | 'token' | 'user' | 'client'
+  /** Names the caller among all others. */
+  readonly principal: string
+  readonly username: string | undefined
+  readonly scopes: ReadonlySet<Scope>
+  /** What lasts as long as its token is kept under this. */
+  readonly session: string
+}
+
+/** With where a request of it comes from, by which whoever has no token is told from others without one. */
+export type BridgeCallerAt = BridgeCaller & { readonly address: string }
+
+/** `authorization`: the header as sent. @throws BridgeRefusal with 401 */
+export type Authenticate = (authorization: string | undefined) => Promise<BridgeCaller>
+
+export type ConfiguredToken = { readonly name: string; readonly sha256: Buffer; readonly scopes: readonly Scope[] }
+
+const anyone: BridgeCaller = {
+  kind: 'anyone',
+  principal: 'anyone',
+  username: undefined,
+  scopes: new Set(scopes),
+  session: 'anyone',
+}
+
+export const allowAnyone: Authenticate = () => Promise.resolve(anyone)
+
+/** @throws BridgeRefusal with 401 where there is none, or it is not of the form `Bearer <token>` */
+export function bearerToken(authorization: string | undefined): string {
+  if (authorization === undefined) throw new BridgeRefusal({ status: 401, isMissing: true }, 'authentication required')
+  const token = /^Bearer ([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization.trim())?.[1]
+  if (token === undefined) throw invalidToken()
+  return token
+}
+
+/** The same for all that can be wrong with a token. */
+export const invalidToken = (): BridgeRefusal =>
+  new BridgeRefusal({ status: 401, isMissing: false }, 'the token is invalid or has expired')
+
+/** Every configured token is compared, so that the time tells nothing. */
+export function byConfiguredTokens(tokens: readonly ConfiguredToken[]): Authenticate {
+  return async authorization => {
+    const hash = createHash('sha256').update(bearerToken(authorization)).digest()
+    const [found] = tokens.filter(token => timingSafeEqual(token.sha256, hash))
+    if (found === undefined) throw invalidToken()
+    const principal = `token:${found.name}`
+    return { kind: 'token', principal, username: undefined, scopes: new Set(found.scopes), session: principal }
+  }
+}

@@ -1,0 +1,367 @@
+/**
+ * `/mcp` and `/`: posted messages of both eras, the stream of a session, and its end. It promises an answer to every request as the table of the contract has it, and that what is a session's is
+ * seen only by whose session it is.
+ */
+import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
+import { Pieces } from '../http/pieces.ts'
+import { isModernVersion } from '../mcp-protocol/era.ts'
+import { shapeProblem } from '../mcp-protocol/json-rpc.ts'
+import { hasRewrittenId, idRule, isMessageId, messageTextOf, notUtf8 } from '../mcp-protocol/message-text.ts'
+import { isLegacyVersion, legacyVersions } from '../mcp-protocol/versions.ts'
+import { empty, insufficientScope, json, streamAnswer, withHeaders } from './answers.ts'
+import type { Backend } from './backend.ts'
+import type { BridgeCallerAt } from './callers.ts'
+import { argumentMismatch, eraOf } from './era.ts'
+import { BridgeRefusal } from './errors.ts'
+import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
+import {
+  errorResponse,
+  invalidParams,
+  invalidRequest,
+  isObject,
+  type Message,
+  parseError,
+  type RequestMessage,
+  type ResponseMessage,
+  readMessage,
+  writeMessage,
+} from './message.ts'
+import type { Session, Sessions } from './session.ts'
+import type { Watchers } from './watchers.ts'
+
+const sessionHeader = 'mcp-session-id'
+/** Of one body; only revision 2025-03-26 has bodies of several. */
+const mostInBatch = 100
+const methodNotFound = -32_601
+
+type EndpointParts = {
+  readonly backend: Backend
+  readonly sessions: Sessions
+  readonly watchers: Watchers
+  readonly streamLimits: StreamLimits
+}
+
+type Asked = {
+  /** Where the client learns whom to ask for a token. */
+  readonly metadataUrl: string | undefined
+  readonly head: RequestHead
+  readonly body: IncomingBody
+  readonly signal: AbortSignal
+  readonly caller: BridgeCallerAt
+}
+
+type Answering = {
+  readonly asked: Asked
+  readonly session: Session | undefined
+  readonly run: (onMessage: (message: Message) => void) => Promise<ResponseMessage>
+  readonly statusOf: (response: ResponseMessage) => number
+}
+
+const accepts = (head: RequestHead, type: string) => {
+  const list = (head.headers.accept ?? '')
+    .toLowerCase()
+    .split(',')
+    .map(one => one.split(';')[0]?.trim())
+  return list.includes(type)
+}
+
+export class Endpoint {
+  readonly #parts: EndpointParts
+
+  constructor(parts: EndpointParts) {
+    this.#parts = parts
+  }
+
+  /** @throws BridgeRefusal, HttpError */
+  async answer(asked: Asked): Promise<HttpResponse> {
+    switch (asked.head.method) {
+      case 'POST':
+        return this.#post(asked)
+      case 'GET':
+        return this.#get(asked)
+      case 'DELETE':
+        return this.#delete(asked)
+      default:
+        return json(405, { error: 'this takes GET, POST and DELETE' }, [['Allow', 'GET, POST, DELETE, OPTIONS']])
+    }
+  }
+
+  async #post(asked: Asked): Promise<HttpResponse> {
+    const { head, body } = asked
+    const type = (head.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase()
+    if (type !== 'application/json') throw new BridgeRefusal({ status: 415 }, 'Content-Type must be application/json')
+    const isModern = isModernVersion(head.headers['mcp-protocol-version']?.trim())
+    const text = messageTextOf(await readAll(body))
+    if (text === undefined) return badRequest({ code: parseError, problem: notUtf8, isModern })
+    const value = parseJson(text)
+    if (value === undefined) return badRequest({ code: parseError, problem: 'the body is not valid JSON', isModern })
+    if (hasRewrittenId(text)) return badRequest({ code: invalidRequest, problem: `id must be ${idRule}`, isModern })
+    if (Array.isArray(value)) return this.#batch(asked, value, isModern)
+    const message = readFromClient(value)
+    if (message.kind === 'invalid') {
+      const { code, problem } = message
+      return badRequest({
+        code,
+        problem,
+        isModern,
+        id: isObject(value) && isMessageId(value.id) ? value.id : undefined,
+      })
+    }
+    const era = eraOf(message, head.headers)
+    if (era.kind === 'refused') return json(400, writeMessage(era.error))
+    return era.kind === 'modern' ? this.#modern(asked, message) : this.#legacy(asked, message)
+  }
+
+  async #modern(asked: Asked, message: Message): Promise<HttpResponse> {
+    if (message.kind !== 'request') return empty(202)
+    const { backend } = this.#parts
+    const { caller, signal, metadataUrl } = asked
+    if (message.method === 'initialize') {
+      return json(404, writeMessage(errorResponse(message.id, methodNotFound, 'Method not found')))
+    }
+    const scope = await backend.requiredScope(message)
+    if (!caller.scopes.has(scope)) return insufficientScope([scope], metadataUrl)
+    const tool = await backend.toolOf(message)
+    const mismatch = tool && argumentMismatch(message, tool.inputSchema, asked.head.headers)
+    if (mismatch !== undefined) return json(400, writeMessage(mismatch))
+    const run = (onMessage: (message: Message) => void) => backend.modern(caller, message, onMessage, signal)
+    return this.#run({ asked, session: undefined, run, statusOf: modernStatus })
+  }
+
+  async #legacy(asked: Asked, message: Message): Promise<HttpResponse> {
+    const { backend, sessions } = this.#parts
+    const { caller, head } = asked
+    if (message.kind === 'request' && message.method === 'initialize') return this.#initialize(asked, message)
+    const session = this.#sessionOf(asked)
+    checkVersion(head)
+    if (message.kind === 'response') {
+      if (session === undefined) throw new BridgeRefusal({ status: 400 }, 'a response needs the header Mcp-Session-Id')
+      backend.reply(session, message)
+      return empty(202)
+    }
+    if (message.kind === 'notification') {
+      await backend.notify(session, caller, message)
+      return empty(202)
+    }
+    const refused = await this.#refuseScope(asked, message)
+    if (refused !== undefined) return refused
+    const run = (onMessage: (message: Message) => void) => backend.legacy(session, caller, message, onMessage)
+    try {
+      return await this.#run({ asked, session, run, statusOf: () => 200 })
+    } finally {
+      if (session !== undefined && sessions.has(session)) session.touch()
+    }
+  }
+
+  async #refuseScope({ caller, metadataUrl }: Asked, message: RequestMessage): Promise<HttpResponse | undefined> {
+    const scope = await this.#parts.backend.requiredScope(message)
+    return caller.scopes.has(scope) ? undefined : insufficientScope([scope], metadataUrl)
+  }
+
+  async #initialize({ head, caller }: Asked, message: RequestMessage): Promise<HttpResponse> {
+    const { backend, sessions } = this.#parts
+    if (head.headers[sessionHeader] !== undefined)
+      throw new BridgeRefusal({ status: 400 }, 'initialize makes a session: send it without Mcp-Session-Id')
+    const session = sessions.create(caller, message.params)
+    const response = await backend.initialize(session, message).catch((error: unknown) => {
+      sessions.close(session, 'initialize failed')
+      throw error
+    })
+    if (response.rest.error === undefined) return json(200, writeMessage(response), [['Mcp-Session-Id', session.id]])
+    sessions.close(session, 'initialize failed')
+    return json(200, writeMessage(response))
+  }
+
+  /** @throws BridgeRefusal where the session that the header names is none of the caller's */
+  #sessionOf({ head, caller }: Asked): Session | undefined {
+    const id = head.headers[sessionHeader]
+    return id === undefined ? undefined : this.#parts.sessions.find(id, caller)
+  }
+
+  /** JSON, or a stream where the client takes one and something comes before the answer. */
+  #run({ asked, session, run, statusOf }: Answering): Promise<HttpResponse> {
+    const { head, signal, metadataUrl } = asked
+    const { watchers, streamLimits } = this.#parts
+    const takesStream = accepts(head, 'text/event-stream') && watchers.hasRoom()
+    return new Promise((resolve, reject) => {
+      let stream: EventStream | undefined
+      const begin = () => {
+        const made = session?.openRequestStream() ?? new EventStream('0', streamLimits, false)
+        if (session === undefined) discardWithClient(made, signal)
+        resolve(
+          watchers.counted(streamAnswer(made, { after: undefined, isPrimed: session?.isPrimed ?? false, signal })),
+        )
+        return made
+      }
+      const send = (message: Message) => {
+        if (!takesStream) return
+        stream ??= begin()
+        stream.send(message)
+      }
+      const isGone = () => !takesStream || signal.aborted
+      const finish = session?.begin({ send, isGone }) ?? (() => {})
+      const done = (response: ResponseMessage) => {
+        finish()
+        if (stream !== undefined) {
+          stream.send(response)
+          stream.end()
+          return
+        }
+        const scopes = scopesAskedFor(response)
+        if (scopes === undefined) resolve(json(statusOf(response), writeMessage(response)))
+        else resolve(insufficientScope(scopes, metadataUrl))
+      }
+      run(send).then(done, (error: unknown) => {
+        finish()
+        stream?.end()
+        reject(error)
+      })
+    })
+  }
+
+  async #batch(asked: Asked, values: readonly unknown[], isModern: boolean): Promise<HttpResponse> {
+    const refuse = (problem: string) => badRequest({ code: invalidRequest, problem, isModern })
+    if (isModern) return refuse('a body is one message')
+    if (values.length === 0 || values.length > mostInBatch) return refuse(`a batch has 1 to ${mostInBatch} messages`)
+    const messages: Message[] = []
+    for (const value of values) {
+      const message = readFromClient(value)
+      if (message.kind === 'invalid') return refuse(message.problem)
+      if (message.kind !== 'response' && message.method === 'initialize') return refuse('initialize comes alone')
+      if (eraOf(message, asked.head.headers).kind !== 'legacy') return refuse('a body of this version is one message')
+      messages.push(message)
+    }
+    // What is wrong with the whole is found before anything of it runs: a client that repeats it would have it run twice.
+    const session = this.#sessionOf(asked)
+    checkVersion(asked.head)
+    if (session === undefined && messages.some(({ kind }) => kind === 'response'))
+      throw new BridgeRefusal({ status: 400 }, 'a response needs the header Mcp-Session-Id')
+    for (const message of messages) {
+      const refused = message.kind === 'request' ? await this.#refuseScope(asked, message) : undefined
+      if (refused !== undefined) return refused
+    }
+    // One answer for all: what precedes the answers goes to the session's own stream.
+    const head = { ...asked.head, headers: { ...asked.head.headers, accept: 'application/json' } }
+    const bodies = await Promise.all(messages.map(message => this.#answerInBatch({ ...asked, head }, message)))
+    const answers = bodies.filter(body => body !== undefined)
+    if (answers.length === 0) return empty(202)
+    return { status: 200, headers: [['Content-Type', 'application/json']], body: `[${answers.join(',')}]` }
+  }
+
+  /** What is refused of one message is its own answer: the others have run, and have theirs. */
+  async #answerInBatch(asked: Asked, message: Message): Promise<string | undefined> {
+    const refused = (problem: string) =>
+      message.kind === 'request'
+        ? JSON.stringify(writeMessage(errorResponse(message.id, invalidRequest, 'Refused', problem)))
+        : undefined
+    try {
+      const { status, body } = await this.#legacy(asked, message)
+      if (status < 400 || body === undefined) return body?.toString()
+      const said: unknown = JSON.parse(body.toString())
+      return refused(isObject(said) && typeof said.error === 'string' ? said.error : `status ${status}`)
+    } catch (error) {
+      if (error instanceof BridgeRefusal) return refused(error.message)
+      throw error
+    }
+  }
+
+  #get(asked: Asked): HttpResponse {
+    const { head, signal, caller } = asked
+    const { watchers } = this.#parts
+    if (!accepts(head, 'text/event-stream'))
+      throw new BridgeRefusal({ status: 406 }, 'Accept must have text/event-stream')
+    const session = this.#sessionOf(asked)
+    if (!watchers.hasRoom()) throw new BridgeRefusal({ status: 503 }, 'there are as many streams as there may be')
+    if (session === undefined) return watchers.counted(watchers.watch(caller, signal))
+    checkVersion(head)
+    const lastEvent = head.headers['last-event-id']
+    const { isPrimed } = session
+    if (lastEvent === undefined) {
+      const opening = { after: session.general.seen, isPrimed, signal }
+      return withSession(watchers.counted(streamAnswer(session.general, opening)), session)
+    }
+    const place = session.streamOf(lastEvent)
+    if (place === undefined) throw new BridgeRefusal({ status: 400 }, 'Last-Event-ID names no event of this session')
+    const answer = streamAnswer(place.stream, { after: place.after, isPrimed: false, signal })
+    return withSession(watchers.counted(answer), session)
+  }
+
+  #delete({ head, caller }: Asked): HttpResponse {
+    const id = head.headers[sessionHeader]
+    if (id === undefined) throw new BridgeRefusal({ status: 400 }, 'the header Mcp-Session-Id is missing')
+    const { sessions } = this.#parts
+    sessions.close(sessions.find(id, caller), 'the session has been ended')
+    return empty(204)
+  }
+}
+
+const withSession = (answer: HttpResponse, session: Session) => withHeaders(answer, [['Mcp-Session-Id', session.id]])
+
+/** A server that knows which scope a call takes says so in its error. */
+function scopesAskedFor({ rest }: ResponseMessage): readonly string[] | undefined {
+  const error = isObject(rest.error) ? rest.error : undefined
+  const data = isObject(error?.data) ? error.data : undefined
+  if (!Array.isArray(data?.scopes)) return undefined
+  const scopes = data.scopes.filter(scope => typeof scope === 'string' && /^mcp:[a-z]{1,20}$/.test(scope))
+  return scopes.length === 0 ? undefined : scopes.map(String)
+}
+
+/** As revision 2026-07-28 has them. */
+function modernStatus({ rest }: ResponseMessage): number {
+  const code = isObject(rest.error) ? rest.error.code : undefined
+  if (code === methodNotFound) return 404
+  return code === invalidRequest || code === -32_020 || code === -32_021 || code === -32_022 ? 400 : 200
+}
+
+/** @throws BridgeRefusal */
+function checkVersion({ headers }: RequestHead): void {
+  const version = headers['mcp-protocol-version']?.trim()
+  if (version === undefined || isLegacyVersion(version)) return
+  throw new BridgeRefusal({ status: 400 }, `MCP-Protocol-Version must be one of ${legacyVersions.join(', ')}`)
+}
+
+type BadMessage = {
+  readonly code: number
+  readonly problem: string
+  readonly isModern: boolean
+  /** undefined: it could not be read, and the answer has none. */
+  readonly id?: string | number | undefined
+}
+
+const nameOfCode: Record<number, string> = {
+  [parseError]: 'Parse error',
+  [invalidRequest]: 'Invalid Request',
+  [invalidParams]: 'Invalid params',
+}
+
+/** Older clients get `{error}`, those that name a newer version JSON-RPC. */
+function badRequest({ code, problem, isModern, id }: BadMessage): HttpResponse {
+  const message = nameOfCode[code] ?? 'Invalid Request'
+  if (!isModern) return json(400, { error: `${message} (${code}): ${problem}` })
+  return json(400, { jsonrpc: '2.0', id, error: { code, message, data: problem } })
+}
+
+/** What is nested without end can be read, but not written again. */
+function readFromClient(value: unknown): ReturnType<typeof readMessage> {
+  const problem = shapeProblem(value)
+  return problem === undefined ? readMessage(value) : { kind: 'invalid', code: invalidRequest, problem }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+async function readAll(body: IncomingBody): Promise<Buffer> {
+  const pieces = new Pieces()
+  await body.read({
+    push: chunk => pieces.add(chunk),
+    get held() {
+      return pieces.length
+    },
+  })
+  return Buffer.concat([pieces.bytes()].flat())
+}

@@ -1,0 +1,166 @@
+/** Puts the bridge together: the tool server behind, sessions and streams between, HTTP in front, and the authorization server beside it where there is one. */
+import type { AddressInfo } from 'node:net'
+import type { Logger } from 'pino'
+import { version } from '../../server/version.ts'
+import { closeServer, listen } from '../http/listen.ts'
+import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
+import { makeServer } from '../http/server.ts'
+import { followTls } from '../http/tls.ts'
+import { empty, json, renderRefusal, withHeaders } from './answers.ts'
+import { Backend } from './backend.ts'
+import { type Authenticate, allowAnyone, byConfiguredTokens } from './callers.ts'
+import { Endpoint } from './endpoint.ts'
+import { BridgeConfigurationError } from './errors.ts'
+import { EventMemory } from './event-memory.ts'
+import type { AuthorizationServer } from './oauth/index.ts'
+import type { OAuthSettings } from './oauth/settings.ts'
+import { checkOrigin, corsHeaders } from './origin.ts'
+import { Sessions } from './session.ts'
+import type { BridgeSettings } from './settings.ts'
+import { Watchers } from './watchers.ts'
+
+/** How often the files of the certificate are looked at. */
+type BridgeOptions = { readonly certificateIntervalMs?: number }
+
+type Bridge = {
+  readonly address: AddressInfo
+  stop(): Promise<void>
+}
+
+const headerBytes = 32_768
+const farewellMs = 2_000
+/** Of events that clients may come back for, in all. */
+const keptBytes = 67_108_864
+const leastConnections = 10_000
+/** Before authentication, and so before a Host or Origin is asked for. */
+const probes = ['/health', '/ready']
+
+/** Loaded only where it is wanted: it takes 8 MB. */
+async function authorizationServer(settings: OAuthSettings, logger: Logger): Promise<AuthorizationServer> {
+  const { startAuthorizationServer } = await import('./oauth/index.ts')
+  return startAuthorizationServer(settings, logger)
+}
+
+function authenticator(settings: BridgeSettings, oauth: AuthorizationServer | undefined): Authenticate {
+  const { authentication } = settings
+  if (authentication.type === 'none') return allowAnyone
+  if (authentication.type === 'bearer') return byConfiguredTokens(authentication.tokens)
+  // Checked when the configuration was read.
+  if (oauth === undefined) throw new Error('authentication by OAuth without an authorization server')
+  return oauth.authenticate
+}
+
+function probe(path: string, method: string, backend: Backend): HttpResponse {
+  if (method !== 'GET' && method !== 'HEAD') return json(405, { error: 'this takes GET' }, [['Allow', 'GET, HEAD']])
+  if (path === '/health') {
+    if (!backend.hasFailed) return json(200, { status: 'healthy' })
+    return json(503, { status: 'unhealthy', error: 'the tool server has ended and is not started again' })
+  }
+  if (backend.isReady) return json(200, { status: 'ready' })
+  return json(503, { status: 'not_ready', reason: 'mcp_subprocess_not_running' })
+}
+
+function cannotListen({ host, port }: BridgeSettings, error: unknown): BridgeConfigurationError {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+  const reason = code === 'EADDRINUSE' ? 'another program listens there' : code
+  return new BridgeConfigurationError([`server.listen: cannot listen on port ${port} of ${host}: ${reason}`])
+}
+
+/** @throws BridgeConfigurationError where it cannot listen, and what the authorization server's state fails with */
+export async function startBridge(
+  settings: BridgeSettings,
+  logger: Logger,
+  { certificateIntervalMs }: BridgeOptions = {},
+): Promise<Bridge> {
+  const streamLimits = { ...settings.session.streamBounds, memory: new EventMemory(keptBytes) }
+  const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger))
+  const authenticate = authenticator(settings, oauth)
+  const metadataUrlOf = (path: string) =>
+    settings.authentication.type === 'oauth' ? oauth?.metadataUrlOf(path) : undefined
+  const watchers = new Watchers(settings.maximumStreams, streamLimits)
+  const { requestTimeoutMs, maximumInFlight, maximumInFlightPerSession } = settings
+  const backend = new Backend(
+    { ...settings.subprocess, requestTimeoutMs, maximumInFlight, maximumInFlightPerSession, version },
+    { onBroadcast: message => watchers.tell(undefined, message), sessions: () => sessions.all() },
+    logger,
+  )
+  const sessions = new Sessions(
+    { ...settings.session, streamLimits },
+    {
+      onClose: session => backend.closed(session),
+      onNotification: (session, message) => {
+        // Of a server that tells no sessions apart, streams without one are told by `onBroadcast`.
+        if (backend.tellsSessionsApart) watchers.tell(session.caller.principal, message)
+      },
+    },
+  )
+  const endpoint = new Endpoint({ backend, sessions, watchers, streamLimits })
+
+  async function answer(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
+    const { path, method, headers } = head
+    if (method === 'OPTIONS') return empty(204, [['Allow', 'GET, POST, DELETE, OPTIONS']])
+    const authorized = await oauth?.handle(head, body)
+    if (authorized !== undefined) return authorized
+    if (path !== '/mcp' && path !== '/') return json(404, { error: 'there is nothing here' })
+    const caller = { ...(await authenticate(headers.authorization)), address: head.address }
+    return endpoint.answer({ head, body, signal, caller, metadataUrl: metadataUrlOf(path) })
+  }
+
+  async function handle(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
+    if (probes.includes(head.path)) return probe(head.path, head.method, backend)
+    const isPublic = oauth?.isPublic(head.path) ?? false
+    const cors = isPublic ? oauth?.publicHeaders(head.headers) : corsHeaders(head.headers, settings.origin)
+    const render = (error: unknown) => {
+      const refusal = renderRefusal(error, metadataUrlOf(head.path))
+      if (refusal === undefined) throw error
+      return refusal
+    }
+    try {
+      if (!isPublic) checkOrigin(head.headers, settings.origin)
+      return withHeaders(await answer(head, body, signal).catch(render), cors ?? [])
+    } catch (error) {
+      return withHeaders(render(error), cors ?? [])
+    }
+  }
+
+  const server = makeServer({
+    product: `espalier-mcp-bridge/${version}`,
+    maximumBodyBytes: settings.maximumBodyBytes,
+    maximumHeaderBytes: headerBytes,
+    tls: settings.tls?.certificate,
+    trustedProxies: settings.trustedProxies,
+    maximumConnections: Math.max(leastConnections, 2 * settings.maximumStreams),
+    rules: () => ({ cors: undefined, traceHeader: undefined }),
+    handle,
+    renderError: error => {
+      const refusal = renderRefusal(error, undefined)
+      if (refusal !== undefined) return refusal
+      logger.error({ err: error }, 'a request failed')
+      return json(500, { error: 'internal error' })
+    },
+  })
+  const { host, port } = settings
+  const address = await listen(server, { host, port }).catch((error: unknown) => {
+    throw cannotListen(settings, error)
+  })
+  if (typeof address === 'string') throw new Error('the server listens on no port')
+  backend.start()
+  const { tls } = settings
+  const following =
+    tls && followTls(server, { files: tls.files, current: tls.certificate, intervalMs: certificateIntervalMs, logger })
+  const timers = [
+    setInterval(() => watchers.keepAlive(), settings.keepAliveMs),
+    setInterval(() => sessions.expire(), settings.session.cleanupIntervalMs),
+  ]
+  return {
+    address,
+    async stop() {
+      for (const timer of timers) clearInterval(timer)
+      following?.stop()
+      sessions.closeAll('the server is stopping')
+      watchers.close('the server is stopping')
+      await Promise.all([closeServer(server, farewellMs), backend.stop()])
+      await oauth?.stop()
+    },
+  }
+}

@@ -1,0 +1,35 @@
+/** What a server says of its tools: which only read, and what they take. */
+import type { JsonObject, JsonSchema } from '../mcp-protocol/json.ts'
+import type { Exchange, Owner } from './exchange.ts'
+import { isObject } from './message.ts'
+
+const mostPages = 50
+const timeoutMs = 30_000
+
+export type KnownTool = { readonly isReadOnly: boolean; readonly inputSchema: JsonSchema }
+
+const isSchema = (value: unknown): value is JsonSchema => isObject(value) && value.type === 'object'
+
+/** By their names; none where the server does not say. */
+export async function knownTools(
+  exchange: Exchange,
+  owner: Owner,
+  fields: JsonObject,
+): Promise<ReadonlyMap<string, KnownTool>> {
+  const known = new Map<string, KnownTool>()
+  let cursor: string | undefined
+  for (let page = 0; page < mostPages; page += 1) {
+    const params = cursor === undefined ? {} : { cursor }
+    const message = { kind: 'request', id: 'tools', method: 'tools/list', params } as const
+    const { rest } = await exchange.request({ owner, message, fields, onMessage: () => {}, timeoutMs })
+    if (!isObject(rest.result) || !Array.isArray(rest.result.tools)) return known
+    for (const tool of rest.result.tools) {
+      if (!isObject(tool) || typeof tool.name !== 'string' || !isSchema(tool.inputSchema)) continue
+      const isReadOnly = isObject(tool.annotations) && tool.annotations.readOnlyHint === true
+      known.set(tool.name, { isReadOnly, inputSchema: tool.inputSchema })
+    }
+    if (typeof rest.result.nextCursor !== 'string') return known
+    cursor = rest.result.nextCursor
+  }
+  return known
+}

@@ -1,0 +1,82 @@
+/** Forms and queries as OAuth has them: each field at most once (RFC 6749 section 3.1), within bounds. */
+import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import { Pieces } from '../../http/pieces.ts'
+import { OAuthError } from './errors.ts'
+
+export type Fields = ReadonlyMap<string, string>
+
+const largestBody = 65_536
+const mostFields = 50
+
+/** @throws OAuthError */
+export async function readSmallBody(body: IncomingBody): Promise<string> {
+  const tooLarge = () => new OAuthError('invalid_request', `the body must not be larger than ${largestBody} bytes`)
+  if ((body.length ?? 0) > largestBody) throw tooLarge()
+  const pieces = new Pieces()
+  await body.read({
+    push: chunk => {
+      pieces.add(chunk)
+      if (pieces.length > largestBody) throw tooLarge()
+    },
+    get held() {
+      return pieces.length
+    },
+  })
+  return Buffer.concat([pieces.bytes()].flat()).toString()
+}
+
+/** Empty ones are as if they were not there. @throws OAuthError */
+export function readFields(text: string): Fields {
+  const fields = new Map<string, string>()
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (value === '') continue
+    if (fields.has(name)) throw new OAuthError('invalid_request', `${name.slice(0, 50)} is there twice`)
+    if (fields.size >= mostFields) throw new OAuthError('invalid_request', `there are more than ${mostFields} fields`)
+    fields.set(name, value)
+  }
+  return fields
+}
+
+/** @throws OAuthError */
+export async function readForm(head: RequestHead, body: IncomingBody): Promise<Fields> {
+  const type = (head.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase()
+  if (type !== 'application/x-www-form-urlencoded')
+    throw new OAuthError('invalid_request', 'Content-Type must be application/x-www-form-urlencoded')
+  return readFields(await readSmallBody(body))
+}
+
+/** @throws OAuthError */
+export function required(fields: Fields, name: string): string {
+  const value = fields.get(name)
+  if (value === undefined) throw new OAuthError('invalid_request', `${name} is missing`)
+  return value
+}
+
+export function cookieOf(head: RequestHead, name: string): string | undefined {
+  for (const one of (head.headers.cookie ?? '').split(';')) {
+    const [key, value] = one.trim().split('=')
+    if (key === name && value !== undefined && value !== '') return value
+  }
+  return undefined
+}
+
+export const noStore = [
+  ['Cache-Control', 'no-store'],
+  ['Pragma', 'no-cache'],
+] as const
+
+export const plainJson = (
+  status: number,
+  value: unknown,
+  headers: HttpResponse['headers'] = noStore,
+): HttpResponse => ({
+  status,
+  headers: [['Content-Type', 'application/json'], ...headers],
+  body: JSON.stringify(value),
+})
+
+export const redirectTo = (location: string, headers: HttpResponse['headers'] = []): HttpResponse => ({
+  status: 303,
+  headers: [['Location', location], ['Referrer-Policy', 'no-referrer'], ...noStore, ...headers],
+  body: undefined,
+})

@@ -1,0 +1,55 @@
+/** Where a client may be sent back to: what it has registered, to the letter; of a native client on loopback the port may be any (RFC 8252 section 7.3). */
+import { isLoopbackName } from '../../mcp-protocol/access.ts'
+
+export const isLoopback = (uri: string): boolean => {
+  const url = new URL(uri)
+  return url.protocol === 'http:' && isLoopbackName(url.hostname)
+}
+
+/** Schemes that a browser or the system handles itself. Any other may belong to an app on the user's computer (RFC 8252 section 7.1). */
+const foreignSchemes =
+  /^(https?|wss?|ftps?|sftp|file|filesystem|data|blob|about|javascript|vbscript|view-source|chrome|resource|mailto|tel|sms|ssh|smb|intent|ms-[\w.+-]*|search-ms|jar):$/
+
+export const isPrivateUse = (uri: string): boolean => !foreignSchemes.test(new URL(uri).protocol)
+
+/** Such as may be registered at all. */
+export function isRedirectUri(uri: string): boolean {
+  if (!URL.canParse(uri) || uri.includes('#') || /[\s\\]/.test(uri)) return false
+  const url = new URL(uri)
+  if (url.username !== '' || url.password !== '') return false
+  return url.protocol === 'https:' || isLoopback(uri) || isPrivateUse(uri)
+}
+
+/** Stands for every redirect to loopback, whatever its path. */
+export const anyLoopback = 'loopback'
+
+/** Clients that most people use; where each of them has its users sent back to. */
+export const usualRedirectUris: readonly string[] = [
+  'https://claude.ai/api/mcp/auth_callback',
+  'https://claude.com/api/mcp/auth_callback',
+  'cursor://anysphere.cursor-mcp/oauth/callback',
+  'https://www.cursor.com/agents/mcp/oauth/callback',
+  'https://vscode.dev/redirect',
+  'https://insiders.vscode.dev/redirect',
+  anyLoopback,
+]
+
+/** Whether a client that the configuration does not name may have this one. `ownOrigin`: that of the address at which it describes itself. */
+export function isAllowedRedirect(uri: string, allowed: readonly string[], ownOrigin?: string): boolean {
+  if (!isRedirectUri(uri)) return false
+  if (isLoopback(uri) && allowed.includes(anyLoopback)) return true
+  const { protocol, origin } = new URL(uri)
+  return (protocol === 'https:' && origin === ownOrigin) || matchesRedirectUri(uri, allowed)
+}
+
+/** Of the text as it is: written in another way it is another address. */
+const withoutPort = (uri: string) =>
+  uri.replace(/^(http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])):\d{1,5}(?=[/?]|$)/, '$1')
+
+export function matchesRedirectUri(uri: string, registered: readonly string[]): boolean {
+  if (registered.includes(uri)) return true
+  if (!isRedirectUri(uri) || !isLoopback(uri)) return false
+  return registered.some(
+    one => one !== anyLoopback && isRedirectUri(one) && isLoopback(one) && withoutPort(one) === withoutPort(uri),
+  )
+}

@@ -1,0 +1,84 @@
+/** The state in a table of Postgres, for several bridges that are one to their clients. */
+import { connectionAddress } from '../../postgres/address.ts'
+import { Pool } from '../../postgres/pool.ts'
+import type { Row, Step } from '../../postgres/run.ts'
+import { transact } from '../../postgres/transact.ts'
+import type { RawStore } from './records.ts'
+
+const mostConnections = 5
+const statementMs = 10_000
+
+const definitions = [
+  `CREATE TABLE IF NOT EXISTS espalier_oauth_records (
+     kind text NOT NULL, key text NOT NULL, value text NOT NULL, uses integer NOT NULL DEFAULT 0,
+     expires_at bigint NOT NULL, owner text NOT NULL DEFAULT '', PRIMARY KEY (kind, key))`,
+  // Tables of before have no such column; bridges of before, beside this one, leave it as it is.
+  "ALTER TABLE espalier_oauth_records ADD COLUMN IF NOT EXISTS owner text NOT NULL DEFAULT ''",
+  'CREATE INDEX IF NOT EXISTS espalier_oauth_records_expiry ON espalier_oauth_records (expires_at)',
+  'CREATE INDEX IF NOT EXISTS espalier_oauth_records_owner ON espalier_oauth_records (kind, owner, expires_at)',
+]
+
+type Values = readonly (string | number)[]
+
+/** The address means what it means to all parts of this product: `sslmode` and the rest are libpq's. @throws AddressError; what connecting, or making the table, fails with */
+export async function openPostgresStore(uri: string): Promise<RawStore> {
+  const given = connectionAddress(uri)
+  const options = [given.options, `-c statement_timeout=${statementMs}`].filter(Boolean).join(' ')
+  const address = { ...given, options, applicationName: 'espalier-mcp-bridge' }
+  const limits = { acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 1_800_000, maximumIdleMs: 30_000 }
+  const pool = new Pool({ address, size: mostConnections, ...limits }, Date.now)
+  const never = new AbortController().signal
+  const run = (texts: readonly string[], values: Values) =>
+    transact(pool, never, async connection => {
+      const steps = texts.map((text): Step => ({ text, values: values.map(String), isUnique: true }))
+      const [first = []] = await connection.run(steps, false)
+      return { rows: first, affected: connection.affected[0] ?? 0 }
+    })
+  const query = (sql: string, values: Values) => run([sql], values)
+  const one = async (sql: string, values: Values) => {
+    const [row] = (await query(sql, values)).rows
+    return row && recordOf(row)
+  }
+  const changed = async (sql: string, values: Values) => (await query(sql, values)).affected === 1
+  await run(definitions, []).catch((error: unknown) => {
+    pool.close()
+    throw error
+  })
+  const table = 'espalier_oauth_records'
+  const here = 'kind = $1 AND key = $2 AND expires_at > $3'
+  return {
+    insert: (kind, key, value, expiresAt, owner) => {
+      const columns = '(kind, key, value, expires_at, owner)'
+      const sql = `INSERT INTO ${table} ${columns} VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+      return changed(sql, [kind, key, value, expiresAt, owner])
+    },
+    keepNewest: async (kind, owner, most, before) => {
+      const older = `SELECT key FROM ${table} WHERE kind = $1 AND owner = $2 AND expires_at <= $3
+        ORDER BY expires_at DESC, key OFFSET $4`
+      await query(`DELETE FROM ${table} WHERE kind = $1 AND key IN (${older})`, [kind, owner, before, most])
+    },
+    takeFromLargest: async (kind, number, before) => {
+      const places = `SELECT key, expires_at, row_number() OVER (PARTITION BY owner ORDER BY expires_at DESC, key) AS place
+        FROM ${table} WHERE kind = $1 AND expires_at <= $2`
+      const chosen = `SELECT key FROM (${places}) AS placed ORDER BY place DESC, expires_at LIMIT $3`
+      await query(`DELETE FROM ${table} WHERE kind = $1 AND key IN (${chosen})`, [kind, before, number])
+    },
+    get: async (...at) => (await one(`SELECT value, uses FROM ${table} WHERE ${here}`, at))?.value,
+    use: (...at) => one(`UPDATE ${table} SET uses = uses + 1 WHERE ${here} RETURNING value, uses`, at),
+    take: async (...at) => (await one(`DELETE FROM ${table} WHERE ${here} RETURNING value, uses`, at))?.value,
+    extend: (kind, key, expiresAt, now) =>
+      changed(`UPDATE ${table} SET expires_at = $4 WHERE ${here}`, [kind, key, now, expiresAt]),
+    count: async (kind, now) => {
+      const sql = `SELECT '' AS value, count(*)::integer AS uses FROM ${table} WHERE kind = $1 AND expires_at > $2`
+      return (await one(sql, [kind, now]))?.uses ?? 0
+    },
+    sweep: async now => void (await query(`DELETE FROM ${table} WHERE expires_at <= $1`, [now])),
+    close: async () => pool.close(),
+  }
+}
+
+/** Of `value, uses`. */
+const recordOf = ([value, uses]: Row): { value: string; uses: number } => ({
+  value: value?.toString() ?? '',
+  uses: Number(uses?.toString()),
+})

@@ -1,0 +1,165 @@
+/** Both stores keep the same promises, and keys theirs. */
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import { loadKeys, rotateKeys } from './keys.ts'
+import { hashOf, Store } from './records.ts'
+import { openPostgresStore } from './store-postgres.ts'
+import { openSqliteStore } from './store-sqlite.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'espalier-oauth-'))
+const sqlite = join(folder, 'state.sqlite')
+let postgres: TestPostgres
+beforeAll(async () => {
+  postgres = await startPostgres('16')
+  // As versions before owners were kept have left them.
+  const columns = 'kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, uses INTEGER NOT NULL DEFAULT 0'
+  const rest = 'expires_at BIGINT NOT NULL, PRIMARY KEY (kind, key)'
+  const table = (name: string, strict: string) => `CREATE TABLE ${name} (${columns}, ${rest}) ${strict}`
+  const row = `VALUES ('refresh', 'of before', '{"grant":"g"}', 9000000)`
+  const kept = new DatabaseSync(sqlite)
+  kept.exec(table('oauth_records', 'STRICT, WITHOUT ROWID').replace('BIGINT', 'INTEGER'))
+  kept.exec(`INSERT INTO oauth_records (kind, key, value, expires_at) ${row}`)
+  kept.close()
+  await postgres.run(table('espalier_oauth_records', ''))
+  await postgres.run(`INSERT INTO espalier_oauth_records (kind, key, value, expires_at) ${row}`)
+})
+afterAll(async () => {
+  await postgres.stop()
+  rmSync(folder, { recursive: true })
+})
+
+let now = 1_000_000
+const grant = { clientId: 'c', subject: 'alice', username: 'alice', scopes: ['mcp:read' as const], resource: 'r' }
+
+const client = { clientName: 'n', redirectUris: [], issuedAt: 0 }
+const offered = (owner: string, at: number) =>
+  ({ kind: 'client', owner, key: `client ${at}`, value: client, lifetimeSeconds: 60 }) as const
+const small = { ofOwner: 3, all: 7 }
+const bounds = { client: small, transaction: small, consent: small }
+
+describe.each([
+  ['SQLite', async () => openSqliteStore(sqlite)],
+  ['Postgres', () => openPostgresStore(postgres.uri('postgres'))],
+])('in %s', (_, open) => {
+  let store: Store
+  beforeAll(async () => {
+    store = new Store(await open(), () => now, bounds)
+  })
+  afterAll(() => store.close())
+
+  const kept = async (...numbers: number[]) => {
+    const found = await Promise.all(numbers.map(at => store.get('client', `client ${at}`)))
+    return numbers.filter((_, at) => found[at] !== undefined)
+  }
+
+  test('what a version before this one has kept is there', async () => {
+    expect(await store.get('refresh', 'of before')).toEqual({ grant: 'g' })
+  })
+
+  test('a key is taken once', async () => {
+    expect(await store.insert('grant', 'once', grant, 60)).toBe(true)
+    expect(await store.insert('grant', 'once', { ...grant, subject: 'mallory' }, 60)).toBe(false)
+    expect(await store.get('grant', 'once')).toEqual(grant)
+    expect(await store.get('refresh', 'once')).toBeUndefined()
+  })
+
+  test('of many uses at once exactly one is the first', async () => {
+    await store.insert('refresh', 'many', { grant: 'g' }, 60)
+    const uses = await Promise.all(Array.from({ length: 20 }, () => store.use('refresh', 'many')))
+    expect(uses.filter(use => use?.isFirst)).toHaveLength(1)
+    expect(uses.filter(use => use?.value.grant === 'g')).toHaveLength(20)
+  })
+
+  test('of many who take it exactly one gets it', async () => {
+    await store.insert('refresh', 'taken', { grant: 'g' }, 60)
+    const taken = await Promise.all(Array.from({ length: 20 }, () => store.take('refresh', 'taken')))
+    expect(taken.filter(one => one !== undefined)).toEqual([{ grant: 'g' }])
+  })
+
+  test('what has expired is not there, whether it was swept or not', async () => {
+    await store.insert('grant', 'short', grant, 10)
+    await store.insert('grant', 'long', grant, 10)
+    expect(await store.extend('grant', 'long', 100)).toBe(true)
+    now += 10_001
+    expect(await store.get('grant', 'short')).toBeUndefined()
+    expect(await store.use('grant', 'short')).toBeUndefined()
+    expect(await store.take('grant', 'short')).toBeUndefined()
+    expect(await store.extend('grant', 'short', 100)).toBe(false)
+    expect(await store.get('grant', 'long')).toEqual(grant)
+    await store.sweep()
+    expect(await store.insert('grant', 'short', grant, 10)).toBe(true)
+  })
+
+  test('who has as many as one may have loses the oldest, and others nothing', async () => {
+    for (const [at, owner] of ['a', 'b', 'a', 'a', 'a'].entries()) {
+      now += 1_000
+      expect(await store.offer(offered(owner, at))).toBe(true)
+    }
+    expect(await kept(0, 1, 2, 3, 4)).toEqual([1, 2, 3, 4])
+  })
+
+  test('where there are as many as there may be, whoever has most makes room, and what is used stays', async () => {
+    await store.extend('client', 'client 2', 1_000_000)
+    for (const [at, owner] of ['c', 'd', 'd', 'd'].entries()) {
+      now += 1_000
+      expect(await store.offer(offered(owner, 10 + at))).toBe(true)
+    }
+    // Of eight one is too many: the oldest of `d`, who has three like `a`, is younger than that of `a`, whose oldest is used.
+    expect(await kept(1, 2, 3, 4, 10, 11, 12, 13)).toEqual([1, 2, 4, 10, 11, 12, 13])
+    for (const at of [1, 4, 10, 11, 12, 13]) await store.extend('client', `client ${at}`, 1_000_000)
+    expect(await store.offer(offered('e', 20))).toBe(false)
+  })
+
+  test('another process finds what one has written', async () => {
+    await store.insert('refresh', 'shared', { grant: 'g' }, 60)
+    const other = new Store(await open(), () => now)
+    expect(await other.get('refresh', 'shared')).toEqual({ grant: 'g' })
+    await other.close()
+  })
+})
+
+test('the file of the state is its owner’s, and holds no secret', async () => {
+  const store = new Store(openSqliteStore(sqlite), () => now)
+  await store.insert('refresh', hashOf('the-secret'), { grant: 'g' }, 60)
+  expect(statSync(sqlite).mode & 0o777).toBe(0o600)
+  await store.close()
+  expect(readFileSync(sqlite).includes('the-secret')).toBe(false)
+})
+
+test('a new key signs, the old ones stay listed, and others cannot read them', async () => {
+  const path = join(folder, 'keys.json')
+  const first = await loadKeys(path)
+  expect((await loadKeys(path)).kid).toBe(first.kid)
+  const kid = await rotateKeys(path)
+  const second = await loadKeys(path)
+  expect(second.kid).toBe(kid)
+  expect(second.published.keys.map(key => key.kid)).toEqual([kid, first.kid])
+  chmodSync(path, 0o644)
+  await expect(loadKeys(path)).rejects.toThrow(/0600/)
+  writeFileSync(path, '{}')
+  chmodSync(path, 0o600)
+  await expect(loadKeys(path)).rejects.toThrow(/none that can be used/)
+})
+
+test('bridges that start at once sign with one key', async () => {
+  const at = join(folder, 'of-several.json')
+  const keys = await Promise.all(Array.from({ length: 4 }, () => loadKeys(at)))
+  expect(new Set(keys.map(({ kid }) => kid)).size).toBe(1)
+  expect((await loadKeys(at)).kid).toBe(keys[0]?.kid)
+  expect(readdirSync(folder).filter(name => name.startsWith('of-several'))).toEqual(['of-several.json'])
+})
+
+test('the address of the state means what libpq has it mean', async () => {
+  // A server without TLS: `prefer` goes without, `require` does not, whatever a library of its own makes of them.
+  const uri = new URL(postgres.uri('postgres'))
+  uri.searchParams.set('sslmode', 'prefer')
+  await (await openPostgresStore(uri.href)).close()
+  uri.searchParams.set('sslmode', 'require')
+  await expect(openPostgresStore(uri.href)).rejects.toThrow('does not support SSL')
+  uri.searchParams.set('sslmode', 'no-verify')
+  await expect(openPostgresStore(uri.href)).rejects.toThrow('sslmode')
+})

@@ -1,0 +1,142 @@
+/** The token endpoint: codes and refresh tokens are good once. Who brings one again has it from somebody else, or somebody else has it: then all that came of it ends. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import type { Scope } from '../../mcp-protocol/scopes.ts'
+import type { AccessTokens } from './access-tokens.ts'
+import { resourceOf, scopesOf } from './authorize.ts'
+import type { Clients } from './clients.ts'
+import { OAuthError } from './errors.ts'
+import { type Fields, plainJson, readForm, required } from './form.ts'
+import { hashOf, type RecordOf, type Store, secretText } from './records.ts'
+
+type TokenParts = {
+  readonly clients: Clients
+  readonly store: Store
+  readonly tokens: AccessTokens
+  readonly resources: readonly string[]
+  readonly accessTokenSeconds: number
+  readonly refreshTokenSeconds: number
+  /** What a user may have now; none where there is no such user any more. */
+  readonly scopesNow: (subject: string) => readonly Scope[]
+}
+
+type Grant = RecordOf<'grant'>
+
+const invalidGrant = () =>
+  new OAuthError('invalid_grant', 'the code or token is unknown, expired, used, or of another client')
+
+export class TokenEndpoint {
+  readonly #parts: TokenParts
+
+  constructor(parts: TokenParts) {
+    this.#parts = parts
+  }
+
+  /** @throws OAuthError */
+  async answer(head: RequestHead, body: IncomingBody): Promise<HttpResponse> {
+    const fields = await readForm(head, body)
+    switch (required(fields, 'grant_type')) {
+      case 'authorization_code':
+        return this.#redeem(fields)
+      case 'refresh_token':
+        return this.#refresh(fields)
+      case 'client_credentials':
+        return this.#ownToken(fields)
+      default:
+        throw new OAuthError(
+          'unsupported_grant_type',
+          'grant_type must be authorization_code, refresh_token or client_credentials',
+        )
+    }
+  }
+
+  #client(fields: Fields) {
+    return this.#parts.clients.authenticate(required(fields, 'client_id'), fields.get('client_secret'))
+  }
+
+  async #redeem(fields: Fields): Promise<HttpResponse> {
+    const { store, tokens, refreshTokenSeconds } = this.#parts
+    const code = required(fields, 'code')
+    const redirectUri = required(fields, 'redirect_uri')
+    const verifier = required(fields, 'code_verifier')
+    const { clientId } = await this.#client(fields)
+    const used = await store.use('code', hashOf(code))
+    if (used === undefined) throw invalidGrant()
+    const { value, isFirst } = used
+    const challenge = createHash('sha256').update(verifier).digest('base64url')
+    const isRight =
+      isFirst &&
+      value.clientId === clientId &&
+      value.redirectUri === redirectUri &&
+      timingSafeEqual(Buffer.from(challenge), Buffer.from(value.codeChallenge))
+    const grant = isRight ? await store.get('grant', value.grant) : undefined
+    if (grant === undefined || !(await store.extend('grant', value.grant, refreshTokenSeconds))) {
+      await tokens.revoke(value.grant)
+      throw invalidGrant()
+    }
+    this.#checkResource(fields, grant)
+    return this.#issue(value.grant, grant, grant.scopes)
+  }
+
+  /** A token is for what the user was asked about. */
+  #checkResource(fields: Fields, grant: Grant): void {
+    const asked = fields.get('resource')
+    if (asked !== undefined && resourceOf(asked, this.#parts.resources) !== grant.resource)
+      throw new OAuthError('invalid_target', 'resource: this was granted for another one')
+  }
+
+  async #refresh(fields: Fields): Promise<HttpResponse> {
+    const { store, tokens, refreshTokenSeconds } = this.#parts
+    const key = hashOf(required(fields, 'refresh_token'))
+    const { clientId } = await this.#client(fields)
+    const record = await store.get('refresh', key)
+    const grant = record && (await store.get('grant', record.grant))
+    // Another client's mistake must not end what this one has.
+    if (record === undefined || grant === undefined || grant.clientId !== clientId) throw invalidGrant()
+    this.#checkResource(fields, grant)
+    const now = this.#parts.scopesNow(grant.subject)
+    const granted = grant.scopes.filter(scope => now.includes(scope))
+    if (granted.length === 0) throw invalidGrant()
+    const asked = fields.get('scope')
+    const scopes = asked === undefined ? granted : scopesOf(asked).filter(scope => granted.includes(scope))
+    if (scopes.length === 0) throw new OAuthError('invalid_scope', 'scope: none of these was granted')
+    const used = await store.use('refresh', key)
+    if (used?.isFirst !== true || !(await store.extend('grant', record.grant, refreshTokenSeconds))) {
+      await tokens.revoke(record.grant)
+      throw invalidGrant()
+    }
+    return this.#issue(record.grant, grant, scopes)
+  }
+
+  async #issue(grantId: string, grant: Grant, scopes: readonly Scope[]): Promise<HttpResponse> {
+    const { store, tokens, accessTokenSeconds, refreshTokenSeconds } = this.#parts
+    const { clientId, subject, username, resource } = grant
+    const refreshToken = secretText()
+    await store.insert('refresh', hashOf(refreshToken), { grant: grantId }, refreshTokenSeconds)
+    return plainJson(200, {
+      access_token: await tokens.issue({ subject, username, clientId, scopes, resource, grant: grantId }),
+      token_type: 'Bearer',
+      expires_in: accessTokenSeconds,
+      refresh_token: refreshToken,
+      scope: scopes.join(' '),
+    })
+  }
+
+  async #ownToken(fields: Fields): Promise<HttpResponse> {
+    const { tokens, resources, accessTokenSeconds } = this.#parts
+    const { clientId, ownScopes, secretHash } = await this.#client(fields)
+    if (secretHash === undefined || ownScopes.length === 0)
+      throw new OAuthError('unauthorized_client', 'this client may not have a token without a user')
+    const asked = fields.get('scope')
+    const scopes = asked === undefined ? ownScopes : scopesOf(asked).filter(scope => ownScopes.includes(scope))
+    if (scopes.length === 0) throw new OAuthError('invalid_scope', 'scope: this client may have none of these')
+    const resource = resourceOf(fields.get('resource'), resources)
+    const token = { subject: clientId, username: undefined, clientId, scopes, resource, grant: undefined }
+    return plainJson(200, {
+      access_token: await tokens.issue(token),
+      token_type: 'Bearer',
+      expires_in: accessTokenSeconds,
+      scope: scopes.join(' '),
+    })
+  }
+}

@@ -1,0 +1,217 @@
+/** A client's session: whose it is, its streams, and what must be said again for it when the tool server was restarted. It holds no socket; streams come and go. */
+import { randomBytes } from 'node:crypto'
+import type { JsonObject } from '../mcp-protocol/json.ts'
+import type { BridgeCaller, BridgeCallerAt } from './callers.ts'
+import { BridgeRefusal } from './errors.ts'
+import { EventStream, type StreamLimits } from './event-stream.ts'
+import type { Owner } from './exchange.ts'
+import type { Message, NotificationMessage } from './message.ts'
+
+type SessionSettings = {
+  readonly timeoutMs: number
+  readonly maximumSessions: number
+  readonly streamLimits: StreamLimits
+}
+
+/** Of one session, with those that have ended and may be read again. */
+const mostStreams = 8
+const mostSubscriptions = 1_000
+
+/** A request whose client takes more than its answer. */
+type Run = { send(message: Message): void; isGone(): boolean }
+type NotificationListener = (session: Session, message: NotificationMessage) => void
+type SessionParts = {
+  readonly number: number
+  readonly caller: BridgeCallerAt
+  readonly initialize: JsonObject | undefined
+  readonly limits: StreamLimits
+  readonly onNotification: NotificationListener
+}
+
+export class Session implements Owner {
+  readonly id = randomBytes(24).toString('base64url')
+  readonly connection: string
+  readonly caller: BridgeCallerAt
+  readonly #limits: StreamLimits
+  /** What the client has sent with `initialize`. */
+  readonly initialize: JsonObject | undefined
+  version = ''
+  isInitialized = false
+  lastUsed: number
+  readonly subscriptions = new Set<string>()
+  /** The one of GET, `0`, is first; the others are of requests. */
+  readonly #streams: EventStream[] = []
+  /** Requests whose answer is still to come. */
+  readonly #runs = new Set<Run>()
+  #lastStream = 0
+  #isClosed = false
+
+  readonly #onNotification: NotificationListener
+
+  constructor({ number, caller, initialize, limits, onNotification }: SessionParts) {
+    this.connection = `s${number}`
+    this.caller = caller
+    this.initialize = initialize
+    this.#limits = limits
+    this.#onNotification = onNotification
+    this.lastUsed = Date.now()
+  }
+
+  /** From 2025-03-26 on clients can go on where they were. */
+  get hasEventIds(): boolean {
+    return this.version >= '2025-03-26'
+  }
+
+  get isPrimed(): boolean {
+    return this.version >= '2025-11-25'
+  }
+
+  get general(): EventStream {
+    const first = this.#streams[0]
+    if (first !== undefined) return first
+    const made = new EventStream('0', this.#limits, this.hasEventIds)
+    this.#streams.push(made)
+    if (this.#isClosed) made.discard()
+    return made
+  }
+
+  /** Somebody listens, or waits for an answer. */
+  get isInUse(): boolean {
+    return this.#runs.size > 0 || this.#streams.some(stream => stream.isOpen)
+  }
+
+  /** For the answer to one request. It is read again by its events' ids, as long as there is room. */
+  openRequestStream(): EventStream {
+    const { general } = this
+    const made = new EventStream(String(++this.#lastStream), this.#limits, this.hasEventIds)
+    this.#streams.push(made)
+    if (this.#isClosed) made.discard()
+    const oldest = this.#streams.findIndex(stream => stream !== general && stream.isEnded)
+    if (oldest > 0 && this.#streams.length > mostStreams) this.#streams.splice(oldest, 1)[0]?.discard()
+    return made
+  }
+
+  /** @returns what ends it */
+  begin(run: Run): () => void {
+    this.#runs.add(run)
+    return () => void this.#runs.delete(run)
+  }
+
+  /** @returns the stream that an event's id names, and the position; undefined where there is none */
+  streamOf(eventId: string): { readonly stream: EventStream; readonly after: number } | undefined {
+    const [, name, position] = /^(\d{1,15})-(\d{1,15})$/.exec(eventId) ?? []
+    const stream = name === '0' ? this.general : this.#streams.find(one => one.name === name)
+    return stream && { stream, after: Number(position) }
+  }
+
+  /** What concerns the request under way goes where its answer will go; what changed at the server goes to who listens for that. */
+  deliver(message: Message): boolean {
+    const isGeneral =
+      message.kind === 'notification' && /^notifications\/(resources|tools|prompts)\//.test(message.method)
+    const running = isGeneral ? undefined : [...this.#runs].find(run => !run.isGone())
+    if (running === undefined) this.general.send(message)
+    else running.send(message)
+    if (message.kind === 'notification') this.#onNotification(this, message)
+    return true
+  }
+
+  /** @throws BridgeRefusal */
+  subscribe(uri: string): void {
+    if (this.subscriptions.size >= mostSubscriptions)
+      throw new BridgeRefusal({ status: 429 }, `a session has at most ${mostSubscriptions} subscriptions`)
+    this.subscriptions.add(uri)
+  }
+
+  touch(): void {
+    this.lastUsed = Date.now()
+  }
+
+  close(reason: string): void {
+    this.#isClosed = true
+    for (const stream of this.#streams) {
+      stream.detach(reason)
+      stream.discard()
+    }
+  }
+}
+
+type SessionEvents = {
+  readonly onClose: (session: Session) => void
+  /** After it was delivered to the session. */
+  readonly onNotification: NotificationListener
+}
+
+export class Sessions {
+  readonly #settings: SessionSettings
+  readonly #events: SessionEvents
+  readonly #sessions = new Map<string, Session>()
+  #lastNumber = 0
+
+  constructor(settings: SessionSettings, events: SessionEvents) {
+    this.#settings = settings
+    this.#events = events
+  }
+
+  /** Where there are as many as there may be, a caller who has fewer takes the place of one who has most. @throws BridgeRefusal where nobody has more */
+  create(caller: BridgeCallerAt, initialize: JsonObject | undefined): Session {
+    this.expire()
+    if (this.#sessions.size >= this.#settings.maximumSessions && !this.#makeRoom(caller))
+      throw new BridgeRefusal({ status: 503 }, 'there are as many sessions as there may be; try again later')
+    const { streamLimits: limits } = this.#settings
+    const { onNotification } = this.#events
+    const session = new Session({ number: ++this.#lastNumber, caller, initialize, limits, onNotification })
+    this.#sessions.set(session.id, session)
+    return session
+  }
+
+  /** One of the largest caller goes, if that leaves it no fewer than the other has then: one that is not in use, if there is any, and of those the one unused for longest. */
+  #makeRoom({ principal }: BridgeCaller): boolean {
+    const byCaller = Map.groupBy(this.#sessions.values(), session => session.caller.principal)
+    const own = byCaller.get(principal)?.length ?? 0
+    const largest = [...byCaller.values()].reduce((most, list) => (list.length > most.length ? list : most), [])
+    if (largest.length <= own + 1) return false
+    const order = (one: Session, other: Session) =>
+      Number(one.isInUse) - Number(other.isInUse) || one.lastUsed - other.lastUsed
+    const [first] = largest.sort(order)
+    if (first !== undefined) this.close(first, 'another caller needs the room')
+    return true
+  }
+
+  /** Another's session is none. @throws BridgeRefusal */
+  find(id: string, caller: BridgeCaller): Session {
+    const session = this.#sessions.get(id)
+    if (session !== undefined && this.#isExpired(session)) this.close(session, 'the session has expired')
+    else if (session !== undefined && session.caller.principal === caller.principal) {
+      session.touch()
+      return session
+    }
+    throw new BridgeRefusal({ status: 404 }, 'the session is unknown or has expired')
+  }
+
+  #isExpired(session: Session): boolean {
+    return !session.isInUse && Date.now() - session.lastUsed > this.#settings.timeoutMs
+  }
+
+  expire(): void {
+    for (const session of this.#sessions.values())
+      if (this.#isExpired(session)) this.close(session, 'the session has expired')
+  }
+
+  close(session: Session, reason: string): void {
+    if (!this.#sessions.delete(session.id)) return
+    session.close(reason)
+    this.#events.onClose(session)
+  }
+
+  has(session: Session): boolean {
+    return this.#sessions.has(session.id)
+  }
+
+  all(): readonly Session[] {
+    return [...this.#sessions.values()]
+  }
+
+  closeAll(reason: string): void {
+    for (const session of this.all()) this.close(session, reason)
+  }
+}

@@ -1,0 +1,36 @@
+/** The settings of the bridge, as they are once its file has been read and checked. */
+import type { Certificate, CertificateFiles } from '../../server/certificate.ts'
+import type { ConfiguredToken } from './callers.ts'
+import type { StreamBounds } from './event-stream.ts'
+import type { OAuthSettings } from './oauth/settings.ts'
+import type { OriginSettings } from './origin.ts'
+import type { SubprocessSettings } from './subprocess.ts'
+
+export type BridgeSettings = {
+  readonly host: string
+  readonly port: number
+  /** As clients write it, without a slash at its end. */
+  readonly publicUrl: string | undefined
+  readonly tls: { readonly certificate: Certificate; readonly files: CertificateFiles } | undefined
+  readonly origin: OriginSettings
+  readonly trustedProxies: readonly string[]
+  readonly keepAliveMs: number
+  readonly maximumBodyBytes: number
+  readonly maximumStreams: number
+  readonly authentication:
+    | { readonly type: 'none' }
+    | { readonly type: 'bearer'; readonly tokens: readonly ConfiguredToken[] }
+    | { readonly type: 'oauth' }
+  readonly subprocess: SubprocessSettings
+  readonly requestTimeoutMs: number
+  readonly maximumInFlight: number
+  readonly maximumInFlightPerSession: number
+  readonly session: {
+    readonly timeoutMs: number
+    readonly maximumSessions: number
+    readonly cleanupIntervalMs: number
+    readonly streamBounds: StreamBounds
+  }
+  readonly oauth: OAuthSettings | undefined
+  readonly logLevel: string
+}

@@ -1,0 +1,232 @@
+/** What a tool server is to the bridge: one that ends and comes back, one that does not, and one that knows nothing of sessions. */
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterEach, describe, expect, test } from 'vitest'
+import { until } from '../testing/client.ts'
+import { readBridgeConfiguration } from './configuration.ts'
+import { lineCutter } from './subprocess.ts'
+import { type BridgeParts, startTestBridge, type TestBridge } from './testing/bridge.ts'
+
+const call = (id: number | string, name: string, args: object = {}) => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: args },
+})
+const said = (text: string) => JSON.parse(JSON.parse(text).result.content[0].text)
+
+const started: TestBridge[] = []
+const start = async (parts: BridgeParts) => {
+  const bridge = await startTestBridge(parts)
+  started.push(bridge)
+  return bridge
+}
+afterEach(async () => {
+  await Promise.all(started.splice(0).map(bridge => bridge.stop()))
+})
+
+test('what was in flight when the tool server ended is answered, and the session goes on with the next one', async () => {
+  const bridge = await start({ mcp_server: { restart_delay: '1500ms' } })
+  const headers = { ...(await bridge.session()), Accept: 'application/json' }
+  const before = said((await bridge.post(call(1, 'whoami'), headers)).text)
+  await bridge.post({ jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'a:b' } }, headers)
+  const inFlight = bridge.post(call(5, 'slow', { ms: 5_000 }), headers)
+  const crash = bridge.post(call(6, 'crash'), headers)
+  const errors = (await Promise.all([inFlight, crash])).map(({ text }) => JSON.parse(text))
+  expect(errors.map(({ id, error }) => [id, error.code])).toEqual([
+    [5, -32_603],
+    [6, -32_603],
+  ])
+  expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(503)
+  expect((await bridge.ask('/ready')).text).toBe('{"status":"not_ready","reason":"mcp_subprocess_not_running"}')
+  expect((await bridge.ask('/health')).status).toBe(200)
+  await until(async () => (await bridge.ask('/ready')).status === 200)
+  const after = said((await bridge.post(call(1, 'whoami'), headers)).text)
+  expect(after.pid).not.toBe(before.pid)
+  expect(after.sessions).toEqual(['shared', 's1'])
+})
+
+test('a tool server that ends again and again is given up', async () => {
+  const bridge = await start({ mcp_server: { max_restarts: 1 } })
+  for (const restarts of [0, 1]) {
+    await bridge.post(call(restarts, 'crash'))
+    await until(async () => (await bridge.ask('/ready')).status === (restarts === 0 ? 200 : 503))
+  }
+  const health = await bridge.ask('/health')
+  expect([health.status, JSON.parse(health.text).status]).toEqual([503, 'unhealthy'])
+  expect((await bridge.post(call(1, 'whoami'))).status).toBe(503)
+})
+
+describe('a server that knows nothing of sessions', () => {
+  test('is initialized once, and told nothing of them', async () => {
+    const bridge = await start({ args: ['plain'], mcp_server: { env: { BRIDGE_SECRET: 'given' } } })
+    const sessions = await Promise.all([1, 2, 3].map(() => bridge.session({}, '2025-06-18')))
+    const whoami = said((await bridge.post(call(1, 'whoami'), sessions[2])).text)
+    expect(whoami).toMatchObject({ sessions: ['shared'], meta: {}, secret: 'given' })
+  })
+
+  test('answers each session, and asks none', async () => {
+    const bridge = await start({ args: ['plain'] })
+    const sessions = await Promise.all([1, 2, 3, 4].map(() => bridge.session()))
+    const asked = Array.from({ length: 40 }, (_, index) => index)
+    const answers = await Promise.all(
+      asked.map(index => bridge.post(call(1, 'slow', { index, ms: index % 9 }), sessions[index % 4])),
+    )
+    expect(answers.map(({ text }) => said(text).index)).toEqual(asked)
+    expect(said((await bridge.post(call(1, 'ask'), sessions[0])).text).code).toBe(-32_601)
+  })
+
+  test('tells of a resource those who subscribed, by one subscription of the bridge', async () => {
+    const bridge = await start({ args: ['plain'] })
+    const [one, other] = await Promise.all([bridge.session(), bridge.session()])
+    const subscribe = { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'a:b' } }
+    await bridge.post(subscribe, one)
+    const params = { uri: 'a:b' }
+    await bridge.post(call(1, 'announce', { method: 'notifications/resources/updated', params }), other)
+    const heard = async (headers: Record<string, string>) => {
+      const stream = bridge.ask('/mcp', { headers: { ...headers, Accept: 'text/event-stream' } })
+      await bridge.ask('/mcp', { method: 'DELETE', headers })
+      return (await stream).text
+    }
+    expect(await heard(one)).toContain('a:b')
+    expect(await heard(other)).not.toContain('a:b')
+  })
+
+  test('has its tools called by mcp:write, unless they say that they only read', async () => {
+    const valid_tokens = [
+      { name: 'reader', token: 'a-token-that-reads', scopes: ['mcp:read'] },
+      'a-token-that-writes-too',
+    ]
+    const bridge = await start({ args: ['plain'], server: { auth: { type: 'bearer', bearer: { valid_tokens } } } })
+    const reader = { Authorization: 'Bearer a-token-that-reads' }
+    const writer = { Authorization: 'Bearer a-token-that-writes-too' }
+    expect((await bridge.post(call(1, 'whoami'), reader)).status).toBe(200)
+    expect((await bridge.post(call(1, 'write'), writer)).status).toBe(200)
+    const refused = await bridge.post(call(1, 'write'), reader)
+    expect(refused.status).toBe(403)
+    expect(refused.headers['www-authenticate']).toBe('Bearer error="insufficient_scope", scope="mcp:write"')
+  })
+
+  test('serves both eras, each by a process', async () => {
+    const bridge = await start({ args: ['plain'] })
+    const meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': {},
+    }
+    const headers = { 'MCP-Protocol-Version': '2026-07-28', 'Mcp-Method': 'server/discover' }
+    const discover = { jsonrpc: '2.0', id: 1, method: 'server/discover', params: { _meta: meta } }
+    const modern = JSON.parse((await bridge.post(discover, headers)).text).result.pid
+    expect(said((await bridge.post(call(1, 'whoami'))).text).pid).not.toBe(modern)
+  })
+})
+
+describe('with tokens', () => {
+  const sha256 = createHash('sha256').update('the-right-token-here').digest('hex')
+  const auth = { type: 'bearer', bearer: { valid_tokens: [{ name: 'ci', sha256 }, 'another-right-token'] } }
+
+  test.each([
+    ['none', undefined],
+    ['a wrong one', 'Bearer the-wrong-token-here'],
+    ['another scheme', 'Basic dGhlOnJpZ2h0'],
+    ['an empty one', 'Bearer '],
+  ])('%s is 401', async (_, authorization) => {
+    const bridge = await start({ server: { auth } })
+    const answer = await bridge.post(
+      call(1, 'whoami'),
+      authorization === undefined ? {} : { Authorization: authorization },
+    )
+    expect([answer.status, typeof JSON.parse(answer.text).error]).toEqual([401, 'string'])
+    expect(answer.headers['www-authenticate']).toMatch(/^Bearer/)
+    expect((await bridge.ask('/health')).status).toBe(200)
+  })
+
+  test('a session is of the token that made it', async () => {
+    const bridge = await start({ server: { auth } })
+    const headers = await bridge.session({ Authorization: 'Bearer the-right-token-here' })
+    expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(200)
+    const stolen = { ...headers, Authorization: 'Bearer another-right-token' }
+    expect((await bridge.post(call(1, 'whoami'), stolen)).status).toBe(404)
+  })
+})
+
+test('a session that nobody uses expires', async () => {
+  const bridge = await start({ session: { timeout: '200ms', cleanup_interval: '50ms' } })
+  const headers = await bridge.session()
+  expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(200)
+  await new Promise(resolve => setTimeout(resolve, 350))
+  expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(404)
+})
+
+test('lines are found wherever chunks end', () => {
+  const lines = fc.array(
+    fc
+      .string({ minLength: 1 })
+      .map(text => text.replaceAll('\n', '') || 'x')
+      .filter(text => text.trim() !== ''),
+  )
+  fc.assert(
+    fc.property(lines, fc.integer({ min: 1, max: 9 }), (written, size) => {
+      const read: string[] = []
+      const cut = lineCutter(10_000, line => read.push(line))
+      const bytes = Buffer.from(written.map(line => `${line}\n`).join(''))
+      for (let at = 0; at < bytes.length; at += size) cut(bytes.subarray(at, at + size))
+      expect(read).toEqual(written)
+    }),
+  )
+  expect(lineCutter(3, () => {})(Buffer.from('four'))).toBe(false)
+})
+
+describe('the configuration', () => {
+  const variable = (_: string, name: string) => `$\{${name}}`
+  const read = (text: string, environment = {}) => {
+    const path = join(mkdtempSync(join(tmpdir(), 'espalier-bridge-')), 'bridge.yaml')
+    writeFileSync(path, text)
+    try {
+      return readBridgeConfiguration(path, environment)
+    } finally {
+      rmSync(join(path, '..'), { recursive: true })
+    }
+  }
+  const least = 'server: { auth: { type: none } }\nmcp_server: { command: tool }\n'
+
+  test('has defaults for all but what must be said', () => {
+    const settings = read(least)
+    expect(settings).toMatchObject({ host: '127.0.0.1', port: 8080, maximumBodyBytes: 10_485_760 })
+    expect(settings.subprocess).toMatchObject({ maximumRestarts: 5, restartDelayMs: 5_000 })
+    expect(settings.session).toMatchObject({ timeoutMs: 1_800_000 })
+  })
+
+  test.each([
+    ['server: {}\nmcp_server: { command: tool }', /^server\.auth: must be given$/],
+    [`${least}session: { timeout: soon }`, /session\.timeout: must be a duration/],
+    [`${least}session: { timeout: 5 }`, /session\.timeout: must be a duration/],
+    [`${least}session: { max_sessions: 0 }`, /^session\.max_sessions: must be at least 1$/],
+    [`${least}log: { level: loud }`, /^log\.level: must be one of "debug", "info", "warn", "error", "silent"$/],
+    [`${least}sesion: {}`, /^the file: must not have "sesion"$/],
+    [
+      'server: { auth: { type: none } }\nmcp_server: { command: "%TOOL%" }'.replace(/%(\w+)%/, variable),
+      /mcp_server\.command: .* TOOL is not set/,
+    ],
+    ['server: { auth: { type: oauth } }\nmcp_server: { command: tool }', /server\.auth\.type: oauth takes/],
+    ['server: { auth: { type: none } }\nmcp_server: { command: tool }\noauth_server: { enabled: true }', /public_url/],
+    ['a: [', /not valid YAML/],
+  ])('is refused with the key: %j', (text, problem) => {
+    expect(() => read(text)).toThrow(problem)
+  })
+
+  test('of a file that is not there names it', () => {
+    const path = join(tmpdir(), 'espalier-bridge-nowhere.yaml')
+    expect(() => readBridgeConfiguration(path, {})).toThrow(`the configuration: ${path} cannot be read (ENOENT)`)
+  })
+
+  test('takes what the environment holds, and does not show it', () => {
+    const tokens = `["${variable('', 'T')}"]`
+    const file = `server: { auth: { type: bearer, bearer: { valid_tokens: ${tokens} } } }\nmcp_server: { command: tool }`
+    expect(read(file, { T: 'a-long-enough-token' }).authentication.type).toBe('bearer')
+    expect(() => read(file, { T: 'short-secret' })).toThrow(/valid_tokens\.0/)
+    expect(() => read(file, { T: 'short-secret' })).not.toThrow(/short-secret/)
+  })
+})

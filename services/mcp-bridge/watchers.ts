@@ -1,0 +1,64 @@
+/** Streams that are open, all together, and those of no session: who opened one is shown what all sessions of the same caller are told. */
+import type { AnswerStream, HttpResponse } from '../http/message.ts'
+import { keepAlive } from '../mcp-protocol/event-stream.ts'
+import { streamAnswer } from './answers.ts'
+import type { BridgeCaller } from './callers.ts'
+import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
+import type { NotificationMessage } from './message.ts'
+
+type Watcher = { readonly principal: string; readonly stream: EventStream }
+
+export class Watchers {
+  readonly #maximum: number
+  readonly #limits: StreamLimits
+  readonly #watchers = new Set<Watcher>()
+  readonly #open = new Set<AnswerStream>()
+
+  constructor(maximum: number, limits: StreamLimits) {
+    this.#maximum = maximum
+    this.#limits = limits
+  }
+
+  hasRoom(): boolean {
+    return this.#open.size < this.#maximum
+  }
+
+  /** An answer that counts as open for as long as it is written. */
+  counted(answer: HttpResponse): HttpResponse {
+    const { stream } = answer
+    if (stream === undefined) return answer
+    const counting = async (out: AnswerStream) => {
+      this.#open.add(out)
+      try {
+        await stream(out)
+      } finally {
+        this.#open.delete(out)
+      }
+    }
+    return { ...answer, stream: counting }
+  }
+
+  watch({ principal }: BridgeCaller, signal: AbortSignal): HttpResponse {
+    const watcher = { principal, stream: new EventStream('0', this.#limits, false) }
+    discardWithClient(watcher.stream, signal)
+    if (!signal.aborted) this.#watchers.add(watcher)
+    signal.addEventListener('abort', () => this.#watchers.delete(watcher))
+    return streamAnswer(watcher.stream, { after: undefined, isPrimed: false, signal })
+  }
+
+  /** @param principal undefined: of nobody in particular, for all */
+  tell(principal: string | undefined, message: NotificationMessage): void {
+    for (const watcher of this.#watchers)
+      if (principal === undefined || watcher.principal === principal) watcher.stream.send(message)
+  }
+
+  /** Says to whoever is between that the connections are in use. */
+  keepAlive(): void {
+    for (const out of this.#open) out.write(keepAlive)
+  }
+
+  close(reason: string): void {
+    for (const { stream } of this.#watchers) stream.detach(reason)
+    this.#watchers.clear()
+  }
+}

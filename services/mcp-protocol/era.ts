@@ -1,0 +1,52 @@
+/** Which revision a message is of. The body decides; over HTTP a header decides where the body does not say. Pure. */
+
+import { hasClaim, readEnvelope } from './envelope.ts'
+import type { RpcMessage } from './json-rpc.ts'
+import { isLegacyVersion, modernVersion } from './versions.ts'
+import { WireError } from './wire-error.ts'
+
+type Era =
+  | { readonly kind: 'legacy' }
+  | { readonly kind: 'modern' }
+  | { readonly kind: 'refused'; readonly error: WireError }
+
+const legacy: Era = { kind: 'legacy' }
+const modern: Era = { kind: 'modern' }
+
+/** `version`: the header MCP-Protocol-Version, trimmed. Dates compare as texts; what is no date and comes after them is a revision that is not known yet. */
+export const isModernVersion = (version: string | undefined): boolean =>
+  version !== undefined && version >= modernVersion
+
+function isWellClaimed(message: RpcMessage): boolean {
+  if (message.kind !== 'request' || !hasClaim(message.params)) return false
+  try {
+    readEnvelope(message.params)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What nobody can tell is of the older revisions, unless the header says otherwise. */
+function eraWithoutClaim(version: string | undefined, isRequest: boolean): Era {
+  if (isModernVersion(version)) {
+    if (!isRequest) return modern
+    const problem =
+      '_meta must have io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities'
+    return { kind: 'refused', error: new WireError({ kind: 'invalid envelope', problem }) }
+  }
+  if (version === undefined || isLegacyVersion(version)) return legacy
+  const problem = `MCP-Protocol-Version ${JSON.stringify(version.slice(0, 50))} is not supported`
+  return { kind: 'refused', error: new WireError({ kind: 'invalid request', problem }) }
+}
+
+export function eraOf(message: RpcMessage, version: string | undefined): Era {
+  if (message.kind === 'invalid') return isModernVersion(version) ? modern : legacy
+  if (message.kind === 'response') return eraWithoutClaim(version, false)
+  if (message.kind === 'request' && message.method === 'initialize' && !isWellClaimed(message)) {
+    if (!isModernVersion(version)) return legacy
+    const problem = 'initialize is of the revisions before the one in MCP-Protocol-Version'
+    return { kind: 'refused', error: new WireError({ kind: 'header mismatch', problem }) }
+  }
+  return hasClaim(message.params) ? modern : eraWithoutClaim(version, message.kind === 'request')
+}

@@ -1,0 +1,140 @@
+/** Ids and bytes at the tool server over HTTP and stdio, and at the bridge: each message is accepted or refused by the same rule at all three. */
+import { PassThrough } from 'node:stream'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestBridge, type TestBridge } from '../../mcp-bridge/testing/bridge.ts'
+import { hasRewrittenId } from '../../mcp-protocol/message-text.ts'
+import { ask, until } from '../../testing/client.ts'
+import { fixtureCore } from '../testing/fixture-core.ts'
+import { type Fixture, sealingKey, startFixture } from '../testing/fixture-server.ts'
+import { createWires } from './index.ts'
+import { serveStdio } from './stdio.ts'
+
+let fixture: Fixture
+let bridge: TestBridge
+beforeAll(async () => {
+  ;[fixture, bridge] = await Promise.all([startFixture(), startTestBridge()])
+})
+afterAll(() => Promise.all([fixture?.stop(), bridge?.stop()]))
+
+const version = '2026-07-28'
+const modernMeta = `"io.modelcontextprotocol/protocolVersion":"${version}","io.modelcontextprotocol/clientCapabilities":{}`
+
+type Told = { readonly id?: unknown; readonly code?: number; readonly text: string }
+
+async function postTo(port: number, path: string, body: string | Buffer): Promise<Told> {
+  const headers = {
+    'Content-Type': 'application/json',
+    'MCP-Protocol-Version': version,
+    'Mcp-Method': 'tools/list',
+    Accept: 'application/json',
+  }
+  const { text } = await ask(port, path, { method: 'POST', headers, body })
+  const { id, error } = JSON.parse(text)
+  return { id, code: error?.code, text }
+}
+
+async function overStdio(line: string | Buffer): Promise<Told> {
+  const [input, output] = [new PassThrough(), new PassThrough()]
+  const wires = createWires({
+    core: fixtureCore({}),
+    logger: { error() {}, warn() {} },
+    sealingKey,
+    taskPatienceMs: 20,
+  })
+  const ended = serveStdio({ wires, input, output, maximumLineBytes: 100_000, graceMs: 100 })
+  let text = ''
+  output.on('data', chunk => {
+    text += chunk
+  })
+  input.write(line)
+  input.write('\n')
+  await until(() => text.includes('\n'))
+  input.end()
+  await ended
+  wires.modern.close()
+  const { id, error } = JSON.parse(text)
+  return { id: id ?? undefined, code: error?.code, text }
+}
+
+const places: [string, (body: string | Buffer) => Promise<Told>][] = [
+  ['the server over HTTP', body => postTo(fixture.port, '/mcp/v1', body)],
+  ['the server over stdio', overStdio],
+  ['the bridge', body => postTo(bridge.port, '/mcp', body)],
+]
+const list = (id: string, meta = '') =>
+  `{"jsonrpc":"2.0","id":${id},"method":"tools/list","params":{"_meta":{${modernMeta}${meta}}}}`
+
+describe.each(places)('%s', (_, send) => {
+  test.each(['9007199254740991', '-9007199254740991', '0', '"9007199254740993"', '"\\ud800"', '""'])(
+    'returns the id %s as it was sent',
+    async id => {
+      const told = await send(list(id))
+      expect([told.text.includes(`"id":${id}`), told.code]).toEqual([true, undefined])
+    },
+  )
+
+  test.each([
+    '9007199254740992',
+    '9007199254740993',
+    '-9007199254740993',
+    '1e400',
+    '1.5',
+    '1.0',
+    '1e2',
+    '-0',
+    `"${'x'.repeat(1_025)}"`,
+  ])('refuses the id %s and says which ids are accepted', async id => {
+    const told = await send(list(id))
+    expect([told.id, told.code]).toEqual([undefined, -32600])
+    expect(told.text).toContain('an integer from -9007199254740991 to 9007199254740991')
+  })
+
+  test('refuses a progress token that would not come back as it was sent', async () => {
+    const told = await send(list('7', ',"progressToken":9007199254740993'))
+    expect([told.id, told.code]).toEqual([7, -32602])
+    expect(told.text).toContain('progressToken')
+  })
+
+  test.each([
+    ['a byte of Latin-1', Buffer.from('caf\xe9', 'latin1')],
+    ['a cut sequence', Buffer.from([0xe2, 0x82])],
+    ['a surrogate', Buffer.from([0xed, 0xa0, 0x80])],
+    ['an overlong form', Buffer.from([0xc0, 0xaf])],
+  ])('refuses %s', async (_case, bytes) => {
+    const [head = '', tail = ''] = list('1', ',"x":"|"').split('|')
+    const told = await send(Buffer.concat([Buffer.from(head), bytes, Buffer.from(tail)]))
+    expect([told.id, told.code]).toEqual([undefined, -32700])
+    expect(told.text).toContain('not valid UTF-8')
+  })
+
+  test('accepts a fraction under the name id in arguments', async () => {
+    const told = await send(list('3', ',"x":{"id":1.50}'))
+    expect([told.id, told.code]).toEqual([3, undefined])
+  })
+})
+
+test('the bridge refuses invalid UTF-8 of an older client with the status and error of invalid JSON', async () => {
+  const body = Buffer.concat([
+    Buffer.from('{"jsonrpc":"2.0","id":1,"method":"'),
+    Buffer.from([0xff]),
+    Buffer.from('"}'),
+  ])
+  const answer = await ask(bridge.port, '/mcp', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body,
+  })
+  expect([answer.status, JSON.parse(answer.text)]).toEqual([
+    400,
+    { error: 'Parse error (-32700): the message is not valid UTF-8' },
+  ])
+})
+
+test.each([
+  ['[{"id":1},{"id":2.0}]', true],
+  ['[{"id":1,"a":{"id":2.0}}]', false],
+  ['{"a":"\\"id\\":1.0","id":1}', false],
+  [' {"id" : 1E2}', true],
+])('%s has an id that JSON.parse rewrites: %s', (text, expected) => {
+  expect(hasRewrittenId(text)).toBe(expected)
+})

@@ -1,0 +1,36 @@
+/** Programs that are clients as users of Python and Go have them: the official SDKs, fetched once, with a script of ours. */
+import { spawnSync } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { pythonLibrary } from '../python-package.ts'
+
+export type Program = { readonly command: string; readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv }
+
+/** The environment of a program that is to find nothing of ours. */
+export const bare = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: tmpdir() }
+
+const besides = (name: string) => fileURLToPath(new URL(name, import.meta.url))
+
+/** `script`: beside this file. undefined: the SDK, or Python 3.10 for it, cannot be had. */
+export function pythonProgram(script: string): Program | undefined {
+  const library = pythonLibrary('mcp', '2.3.0')
+  if (library === undefined) return undefined
+  return {
+    command: 'python3',
+    args: [besides(script)],
+    env: { ...bare, PYTHONPATH: library, PYTHONWARNINGS: 'ignore' },
+  }
+}
+
+/** `source`: in go-client; the program is built in `scratch`. undefined: the SDK, or Go for it, cannot be had. */
+export function goProgram(source: string, scratch: string): Program | undefined {
+  const command = join(scratch, 'client')
+  const { status } = spawnSync('go', ['build', '-o', command, source], {
+    cwd: besides('go-client'),
+    env: { ...process.env, GOFLAGS: '-mod=readonly', GOTOOLCHAIN: 'local' },
+    stdio: 'ignore',
+    timeout: 100_000,
+  })
+  return status === 0 ? { command, args: [], env: bare } : undefined
+}
