@@ -13,7 +13,7 @@ import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprot
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { hashPassword } from '../authentication/password.ts'
-import { goProgram, type Program, pythonProgram } from '../testing/mcp-clients/clients-of-others.ts'
+import { goProgram, type Program, pythonProgram } from '../testing/mcp-clients/programs.ts'
 import { freePort } from '../testing/postgres.ts'
 import { startTestBridge, type TestBridge } from './testing/bridge.ts'
 import { locationOf, password, redirectUri, sendPage } from './testing/oauth.ts'

@@ -4,10 +4,10 @@
  */
 import type { Headers } from '../http/message.ts'
 import { isModernVersion } from '../mcp-protocol/era.ts'
+import { ProtocolError } from '../mcp-protocol/errors.ts'
 import { checkArguments, checkRequired, checkSaid } from '../mcp-protocol/headers.ts'
 import type { JsonSchema } from '../mcp-protocol/json.ts'
 import { modernVersion } from '../mcp-protocol/versions.ts'
-import { WireError } from '../mcp-protocol/wire-error.ts'
 import {
   errorResponse,
   invalidParams,
@@ -64,7 +64,7 @@ function mismatchOf(check: () => void): string | undefined {
     check()
     return undefined
   } catch (error) {
-    if (error instanceof WireError && error.fault.kind === 'header mismatch') return error.fault.problem
+    if (error instanceof ProtocolError && error.fault.kind === 'header mismatch') return error.fault.problem
     throw error
   }
 }

@@ -2,7 +2,7 @@
 import { isIP } from 'node:net'
 import type { HeaderList } from '../http/headers.ts'
 import type { Headers } from '../http/message.ts'
-import { isLoopbackName, nameOfHost, nameOfOrigin } from '../mcp-protocol/access.ts'
+import { isLoopbackName, nameOfHost, nameOfOrigin } from '../mcp-protocol/origin.ts'
 import { BridgeRefusal } from './errors.ts'
 
 export type OriginSettings = {

@@ -1,9 +1,10 @@
 /** What each request of the newest revision says of itself in `_meta`: its revision, what its client can do, and what it wants to be told. */
+
+import { ProtocolError } from './errors.ts'
 import type { JsonObject } from './json.ts'
 import { isObject, metaOf } from './json-rpc.ts'
 import { isLogLevel, type LogLevel } from './log-level.ts'
 import { capabilitiesKey, clientInfoKey, logLevelKey, tasksExtension, versionKey } from './names.ts'
-import { WireError } from './wire-error.ts'
 
 export type Envelope = {
   readonly version: string
@@ -17,11 +18,11 @@ export type Envelope = {
 /** Whether a request says that it is of the newest revision, however well. */
 export const hasClaim = (params: JsonObject): boolean => metaOf(params)[versionKey] !== undefined
 
-/** @throws WireError that names the key and what it must be */
+/** @throws ProtocolError that names the key and what it must be */
 export function readEnvelope(params: JsonObject): Envelope {
   const meta = metaOf(params)
   const missing = [versionKey, capabilitiesKey].filter(key => meta[key] === undefined)
-  const refuse = (problem: string) => new WireError({ kind: 'invalid envelope', problem })
+  const refuse = (problem: string) => new ProtocolError({ kind: 'invalid envelope', problem })
   if (missing.length > 0) throw refuse(`_meta must have ${missing.join(' and ')}`)
   const version = meta[versionKey]
   const capabilities = meta[capabilitiesKey]

@@ -1,14 +1,14 @@
 /** Which revision a message is of. The body decides; over HTTP a header decides where the body does not say. Pure. */
 
 import { hasClaim, readEnvelope } from './envelope.ts'
-import type { RpcMessage } from './json-rpc.ts'
+import { ProtocolError } from './errors.ts'
+import type { Received } from './json-rpc.ts'
 import { isLegacyVersion, modernVersion } from './versions.ts'
-import { WireError } from './wire-error.ts'
 
 type Era =
   | { readonly kind: 'legacy' }
   | { readonly kind: 'modern' }
-  | { readonly kind: 'refused'; readonly error: WireError }
+  | { readonly kind: 'refused'; readonly error: ProtocolError }
 
 const legacy: Era = { kind: 'legacy' }
 const modern: Era = { kind: 'modern' }
@@ -17,7 +17,7 @@ const modern: Era = { kind: 'modern' }
 export const isModernVersion = (version: string | undefined): boolean =>
   version !== undefined && version >= modernVersion
 
-function isWellClaimed(message: RpcMessage): boolean {
+function isWellClaimed(message: Received): boolean {
   if (message.kind !== 'request' || !hasClaim(message.params)) return false
   try {
     readEnvelope(message.params)
@@ -33,20 +33,20 @@ function eraWithoutClaim(version: string | undefined, isRequest: boolean): Era {
     if (!isRequest) return modern
     const problem =
       '_meta must have io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities'
-    return { kind: 'refused', error: new WireError({ kind: 'invalid envelope', problem }) }
+    return { kind: 'refused', error: new ProtocolError({ kind: 'invalid envelope', problem }) }
   }
   if (version === undefined || isLegacyVersion(version)) return legacy
   const problem = `MCP-Protocol-Version ${JSON.stringify(version.slice(0, 50))} is not supported`
-  return { kind: 'refused', error: new WireError({ kind: 'invalid request', problem }) }
+  return { kind: 'refused', error: new ProtocolError({ kind: 'invalid request', problem }) }
 }
 
-export function eraOf(message: RpcMessage, version: string | undefined): Era {
+export function eraOf(message: Received, version: string | undefined): Era {
   if (message.kind === 'invalid') return isModernVersion(version) ? modern : legacy
   if (message.kind === 'response') return eraWithoutClaim(version, false)
   if (message.kind === 'request' && message.method === 'initialize' && !isWellClaimed(message)) {
     if (!isModernVersion(version)) return legacy
     const problem = 'initialize is of the revisions before the one in MCP-Protocol-Version'
-    return { kind: 'refused', error: new WireError({ kind: 'header mismatch', problem }) }
+    return { kind: 'refused', error: new ProtocolError({ kind: 'header mismatch', problem }) }
   }
   return hasClaim(message.params) ? modern : eraWithoutClaim(version, message.kind === 'request')
 }

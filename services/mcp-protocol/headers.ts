@@ -3,11 +3,11 @@
  * anything else is refused, or two on its way would take it for different things.
  */
 import type { Headers } from '../http/message.ts'
+import { ProtocolError } from './errors.ts'
 import type { Json, JsonObject, JsonSchema } from './json.ts'
-import { isObject, type RpcRequest } from './json-rpc.ts'
-import { WireError } from './wire-error.ts'
+import { isObject, type RequestMessage } from './json-rpc.ts'
 
-const mismatch = (problem: string) => new WireError({ kind: 'header mismatch', problem })
+const mismatch = (problem: string) => new ProtocolError({ kind: 'header mismatch', problem })
 
 /** A value that HTTP does not carry as it is: base64 between marks. undefined where it is marked and is none. */
 function decoded(value: string): string | undefined {
@@ -31,7 +31,7 @@ const namedBy: Record<string, string> = {
   'tasks/cancel': 'taskId',
 }
 
-/** Before the revision is known to be ours: what contradicts the body. @throws WireError */
+/** Before the revision is known to be ours: what contradicts the body. @throws ProtocolError */
 export function checkSaid(headers: Headers, version: string, method: string): void {
   const said = headers['mcp-protocol-version']
   if (said !== undefined && trimmed(said) !== version)
@@ -41,8 +41,8 @@ export function checkSaid(headers: Headers, version: string, method: string): vo
     throw mismatch('Mcp-Method must be the method of the body')
 }
 
-/** What this revision wants there to be. @throws WireError */
-export function checkRequired(headers: Headers, { method, params }: RpcRequest): void {
+/** What this revision wants there to be. @throws ProtocolError */
+export function checkRequired(headers: Headers, { method, params }: RequestMessage): void {
   if (headers['mcp-protocol-version'] === undefined) throw mismatch('MCP-Protocol-Version is required')
   if (headers['mcp-method'] === undefined) throw mismatch('Mcp-Method is required')
   const key = Object.hasOwn(namedBy, method) ? namedBy[method] : undefined
@@ -80,7 +80,7 @@ function isSame(said: string, argument: Json): boolean {
   return said === String(argument)
 }
 
-/** Arguments of a tool that its schema wants repeated. @throws WireError */
+/** Arguments of a tool that its schema wants repeated. @throws ProtocolError */
 export function checkArguments(headers: Headers, schema: JsonSchema, args: JsonObject): void {
   const marked = compiled.get(schema) ?? markedIn(schema)
   compiled.set(schema, marked)

@@ -7,32 +7,32 @@ import { hasRewrittenId, idRule, isMessageId, notUtf8, progressTokenProblem } fr
 
 export type RequestId = string | number
 
-export type RpcRequest = {
+export type RequestMessage = {
   readonly kind: 'request'
   readonly id: RequestId
   readonly method: string
   readonly params: JsonObject
 }
-type RpcNotification = { readonly kind: 'notification'; readonly method: string; readonly params: JsonObject }
+type NotificationMessage = { readonly kind: 'notification'; readonly method: string; readonly params: JsonObject }
 /** The client's answer to a request of the server's. */
-export type RpcResponse = {
+export type ResponseMessage = {
   readonly kind: 'response'
   readonly id: RequestId
   readonly outcome: { readonly result: JsonObject } | { readonly error: string }
 }
 /** `code`: Invalid Request or Invalid params. */
-export type RpcInvalid = {
+export type InvalidMessage = {
   readonly kind: 'invalid'
   readonly id: RequestId | undefined
   readonly code: -32600 | -32602
   readonly problem: string
 }
-export type RpcMessage = RpcRequest | RpcNotification | RpcResponse | RpcInvalid
+export type Received = RequestMessage | NotificationMessage | ResponseMessage | InvalidMessage
 
 export type Parsed =
   | { readonly kind: 'no JSON'; readonly problem?: string }
-  | { readonly kind: 'one'; readonly message: RpcMessage }
-  | { readonly kind: 'batch'; readonly messages: readonly RpcMessage[] }
+  | { readonly kind: 'one'; readonly message: Received }
+  | { readonly kind: 'batch'; readonly messages: readonly Received[] }
 
 /** Of objects and arrays in one another. */
 const maximumDepth = 64
@@ -62,15 +62,15 @@ export function shapeProblem(value: unknown, depth = 0): string | undefined {
   return undefined
 }
 
-function responseOf({ id, result, error }: JsonObject): RpcMessage {
+function responseOf({ id, result, error }: JsonObject): Received {
   if (!isMessageId(id)) return { kind: 'invalid', id: undefined, code: -32600, problem: `id must be ${idRule}` }
   if (isObject(result)) return { kind: 'response', id, outcome: { result } }
   const message = isObject(error) ? error.message : undefined
   return { kind: 'response', id, outcome: { error: typeof message === 'string' ? message : 'no reason given' } }
 }
 
-function messageOf(value: unknown): RpcMessage {
-  const invalid = (problem: string, id?: RequestId): RpcMessage => ({ kind: 'invalid', id, code: -32600, problem })
+function messageOf(value: unknown): Received {
+  const invalid = (problem: string, id?: RequestId): Received => ({ kind: 'invalid', id, code: -32600, problem })
   if (!isObject(value)) return invalid('a message must be an object')
   const { jsonrpc, id, method, params } = value
   const known = isMessageId(id) ? id : undefined

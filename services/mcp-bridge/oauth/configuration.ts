@@ -1,7 +1,7 @@
 /** `oauth_server` of the bridge's file. */
 import { z } from 'zod'
 import { isPasswordHash } from '../../authentication/password.ts'
-import { isLoopbackName } from '../../mcp-protocol/access.ts'
+import { isLoopbackName } from '../../mcp-protocol/origin.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import { BridgeConfigurationError } from '../errors.ts'
 import { anyLoopback, isRedirectUri, usualRedirectUris } from './redirect.ts'

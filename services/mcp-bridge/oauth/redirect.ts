@@ -1,5 +1,5 @@
 /** Where a client may be sent back to: what it has registered, to the letter; of a native client on loopback the port may be any (RFC 8252 section 7.3). */
-import { isLoopbackName } from '../../mcp-protocol/access.ts'
+import { isLoopbackName } from '../../mcp-protocol/origin.ts'
 
 export const isLoopback = (uri: string): boolean => {
   const url = new URL(uri)

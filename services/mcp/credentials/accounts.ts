@@ -4,7 +4,7 @@
  * at once, whatever becomes of writing that to the file.
  */
 import type { Logger } from 'pino'
-import type { Failures } from '../../authentication/failures.ts'
+import type { FailedAttempts } from '../../authentication/failed-attempts.ts'
 import { isPassword, PasswordsBusy } from '../../authentication/password.ts'
 import { CredentialError } from './errors.ts'
 import type { UserEntry } from './files.ts'
@@ -28,7 +28,7 @@ export type Logins = {
 
 type Options = {
   readonly users: () => LiveFile<UserEntry>
-  readonly failures: Failures
+  readonly failures: FailedAttempts
   readonly sessions: Sessions
   /** 0: off. */
   readonly mostFailures: number

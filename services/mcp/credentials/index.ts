@@ -3,7 +3,7 @@
  * a second, that a wrong file changes nothing, and that sessions outlast all of that.
  */
 import type { Logger } from 'pino'
-import { createFailures } from '../../authentication/failures.ts'
+import { limitFailedAttempts } from '../../authentication/failed-attempts.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import type { HttpSettings } from '../configuration/types.ts'
 import type { Caller } from '../core/caller.ts'
@@ -48,7 +48,7 @@ export async function createAuthentication({
   const rule = { windowMs: settings.rateLimitWindowMinutes * 60_000, most: settings.rateLimitMaximumAttempts }
   const sessions = createSessions(now)
   // Counted apart from wrong passwords: a client whose session is over may still log in.
-  const wrongTokens = createFailures(
+  const wrongTokens = limitFailedAttempts(
     { ...rule, most: Math.min(mostWrongTokens, rule.most * wrongTokensForEachLogin) },
     now,
   )
@@ -65,7 +65,7 @@ export async function createAuthentication({
   find = indexTokens(tokens.entries())
   const accounts = createAccounts({
     users: (): LiveFile<UserEntry> => users,
-    failures: createFailures(rule, now),
+    failures: limitFailedAttempts(rule, now),
     sessions,
     mostFailures: settings.maximumFailedAttemptsBeforeLockout,
     logger,

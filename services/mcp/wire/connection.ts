@@ -4,15 +4,15 @@
  */
 
 import { hasClaim } from '../../mcp-protocol/envelope.ts'
+import { ProtocolError } from '../../mcp-protocol/errors.ts'
 import {
   errorText,
   isObject,
+  type Received,
   type RequestId,
-  type RpcMessage,
-  type RpcRequest,
+  type RequestMessage,
   type ServerMessage,
 } from '../../mcp-protocol/json-rpc.ts'
-import { WireError } from '../../mcp-protocol/wire-error.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Asking } from './context.ts'
 import { modernError } from './errors.ts'
@@ -49,7 +49,7 @@ export class Connection {
   }
 
   /** @returns the answer; undefined where there is none to be given */
-  async receive(message: RpcMessage, asker: Asker): Promise<string | undefined> {
+  async receive(message: Received, asker: Asker): Promise<string | undefined> {
     if (this.#eraOf(message) === 'modern') return this.#receiveModern(message, asker)
     this.#legacy ??= new LegacySession({ ...this.#wires, send: this.#send, experimental: this.#experimental })
     return this.#legacy.receive(message, { ...asker, signal: this.#over.signal, notify: undefined })
@@ -63,7 +63,7 @@ export class Connection {
   }
 
   /** `server/discover` is asked by clients that do not know yet what they will speak. */
-  #eraOf(message: RpcMessage): Era {
+  #eraOf(message: Received): Era {
     if (this.#era !== 'open') return this.#era
     if (message.kind === 'response' || message.kind === 'invalid') return 'legacy'
     if (!hasClaim(message.params)) {
@@ -74,7 +74,7 @@ export class Connection {
     return 'modern'
   }
 
-  async #receiveModern(message: RpcMessage, asker: Asker): Promise<string | undefined> {
+  async #receiveModern(message: Received, asker: Asker): Promise<string | undefined> {
     switch (message.kind) {
       case 'request':
         return this.#answer(message, asker)
@@ -90,7 +90,7 @@ export class Connection {
     }
   }
 
-  async #answer(request: RpcRequest, asker: Asker): Promise<string | undefined> {
+  async #answer(request: RequestMessage, asker: Asker): Promise<string | undefined> {
     const { id, method, params } = request
     if (method === 'initialize' && !isObject(params._meta)) {
       const { protocolVersion } = params
@@ -120,5 +120,5 @@ export class Connection {
   }
 }
 
-const refusal = (id: RequestId | undefined, fault: WireError['fault']): string =>
-  errorText(id, modernError(new WireError(fault), '').error)
+const refusal = (id: RequestId | undefined, fault: ProtocolError['fault']): string =>
+  errorText(id, modernError(new ProtocolError(fault), '').error)

@@ -3,9 +3,9 @@
  * the HTTP status it wants. What nobody foresaw is told to the client as an internal error with the name the log has it under, and nothing else.
  */
 
+import { ProtocolError, type ProtocolFault } from '../../mcp-protocol/errors.ts'
 import type { RpcError } from '../../mcp-protocol/json-rpc.ts'
 import { modernVersion } from '../../mcp-protocol/versions.ts'
-import { WireError, type WireFault } from '../../mcp-protocol/wire-error.ts'
 import { CoreError, type CoreFault } from '../core/errors.ts'
 import type { JsonObject } from '../core/json.ts'
 
@@ -27,7 +27,7 @@ const invalidParams = (problem: string, data?: JsonObject): Said => ({
   status: 200,
 })
 
-function sayFault(fault: WireFault | CoreFault): Said {
+function sayFault(fault: ProtocolFault | CoreFault): Said {
   switch (fault.kind) {
     case 'parse error':
       return {
@@ -76,8 +76,8 @@ function sayFault(fault: WireFault | CoreFault): Said {
   }
 }
 
-const isFault = (error: unknown): error is WireError | CoreError =>
-  error instanceof WireError || error instanceof CoreError
+const isFault = (error: unknown): error is ProtocolError | CoreError =>
+  error instanceof ProtocolError || error instanceof CoreError
 
 /** undefined: nobody foresaw it. */
 const saidOf = (error: unknown): Said | undefined => (isFault(error) ? sayFault(error.fault) : undefined)

@@ -5,21 +5,21 @@
 import type { HeaderList } from '../../http/headers.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import { Pieces } from '../../http/pieces.ts'
-import { type Access, isAllowedSite } from '../../mcp-protocol/access.ts'
 import { eraOf, isModernVersion } from '../../mcp-protocol/era.ts'
+import { ProtocolError } from '../../mcp-protocol/errors.ts'
 import { answerOrStream } from '../../mcp-protocol/event-stream.ts'
 import {
   errorText,
   messageText,
   type Parsed,
   parseMessages,
+  type Received,
   type RequestId,
-  type RpcMessage,
-  type RpcRequest,
+  type RequestMessage,
 } from '../../mcp-protocol/json-rpc.ts'
 import { messageTextOf } from '../../mcp-protocol/message-text.ts'
+import { type Access, isAllowedSite } from '../../mcp-protocol/origin.ts'
 import { isLegacyVersion } from '../../mcp-protocol/versions.ts'
-import { WireError } from '../../mcp-protocol/wire-error.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Core } from '../core/index.ts'
@@ -144,7 +144,7 @@ export function createEndpoint(parts: EndpointParts): Handler {
   }
 
   /** What is wrong with a message as a whole, in the way of its revision. */
-  function refusal(error: WireError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
+  function refusal(error: ProtocolError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
     if (!isModern) return json(200, errorText(id ?? null, legacyError(error, '')))
     const { error: told, status } = modernError(error, '')
     return json(status === 200 ? 400 : status, errorText(id, told))
@@ -163,23 +163,23 @@ export function createEndpoint(parts: EndpointParts): Handler {
   const singleSession = ({ version }: Exchange) =>
     new LegacySession({ ...parts, send: undefined, version: isLegacyVersion(version) ? version : undefined })
 
-  const answerModern = (request: RpcRequest, exchange: Exchange): Promise<HttpResponse> =>
+  const answerModern = (request: RequestMessage, exchange: Exchange): Promise<HttpResponse> =>
     answerOrStream(async send => {
       const asking = { ...askingOf(exchange, send), headers: exchange.head.headers }
       const { status, text } = await modern.answer(request, asking)
       return { response: json(status, text), text }
     }, exchange.signal)
 
-  const answerLegacy = (message: RpcMessage, exchange: Exchange): Promise<HttpResponse> =>
+  const answerLegacy = (message: Received, exchange: Exchange): Promise<HttpResponse> =>
     answerOrStream(async send => {
       const session = singleSession(exchange)
       const text = await session.receive(message, askingOf(exchange, send))
       return { response: text === undefined ? accepted : json(200, text), text }
     }, exchange.signal)
 
-  async function answerBatch(messages: readonly RpcMessage[], exchange: Exchange): Promise<HttpResponse> {
+  async function answerBatch(messages: readonly Received[], exchange: Exchange): Promise<HttpResponse> {
     const refuse = (problem: string) => {
-      const error = new WireError({ kind: 'invalid request', problem })
+      const error = new ProtocolError({ kind: 'invalid request', problem })
       return json(400, errorText(undefined, modernError(error, '').error))
     }
     const isModern = messages.some(message => eraOf(message, exchange.version).kind !== 'legacy')
@@ -199,7 +199,7 @@ export function createEndpoint(parts: EndpointParts): Handler {
     const { version } = exchange
     if (parsed.kind === 'no JSON')
       return refusal(
-        new WireError({ kind: 'parse error', problem: parsed.problem }),
+        new ProtocolError({ kind: 'parse error', problem: parsed.problem }),
         undefined,
         isModernVersion(version),
       )
@@ -218,13 +218,13 @@ export function createEndpoint(parts: EndpointParts): Handler {
       case 'notification':
         return accepted
       case 'response': {
-        const error = new WireError({ kind: 'invalid request', problem: 'there are no requests to a client' })
+        const error = new ProtocolError({ kind: 'invalid request', problem: 'there are no requests to a client' })
         return refusal(error, undefined, true)
       }
       case 'invalid': {
         const { code, problem } = message
         const kind = code === -32600 ? 'invalid request' : 'invalid envelope'
-        return refusal(new WireError({ kind, problem }), message.id, true)
+        return refusal(new ProtocolError({ kind, problem }), message.id, true)
       }
     }
   }

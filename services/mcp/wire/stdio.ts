@@ -5,18 +5,18 @@
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { z } from 'zod'
+import { ProtocolError } from '../../mcp-protocol/errors.ts'
 import {
   errorText,
   messageText,
   metaOf,
   parseMessages,
+  type Received,
   type RequestId,
-  type RpcMessage,
   type ServerMessage,
 } from '../../mcp-protocol/json-rpc.ts'
 import { lineReader } from '../../mcp-protocol/lines.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
-import { WireError } from '../../mcp-protocol/wire-error.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import type { JsonObject } from '../core/json.ts'
 import { type Asker, Connection } from './connection.ts'
@@ -63,9 +63,9 @@ function askerOf(said: unknown): Asker {
 }
 
 /** A message, whose it is, and without what the bridge has added. */
-type Addressed = { readonly name: string | undefined; readonly asker: Asker; readonly message: RpcMessage }
+type Addressed = { readonly name: string | undefined; readonly asker: Asker; readonly message: Received }
 
-function addressed(message: RpcMessage): Addressed {
+function addressed(message: Received): Addressed {
   if (message.kind !== 'request' && message.kind !== 'notification') return { name: undefined, asker: starter, message }
   const meta = metaOf(message.params)
   const { [connectionKey]: name, [callerKey]: caller, ...others } = meta
@@ -92,7 +92,7 @@ class Connections {
     this.#write = write
   }
 
-  async receive(message: RpcMessage): Promise<string | undefined> {
+  async receive(message: Received): Promise<string | undefined> {
     if (message.kind === 'response') {
       const connection = this.#asked.get(message.id)
       this.#asked.delete(message.id)
@@ -157,7 +157,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   const connections = new Connections(wires, write)
   const running = new Set<Promise<void>>()
 
-  async function answer(messages: readonly RpcMessage[], isBatch: boolean): Promise<void> {
+  async function answer(messages: readonly Received[], isBatch: boolean): Promise<void> {
     const texts = await Promise.all(messages.map(message => connections.receive(message)))
     const said = texts.filter(text => text !== undefined)
     if (said.length > 0) write(isBatch ? `[${said.join(',')}]` : said.join(''))
@@ -166,7 +166,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   function take(text: string | undefined): void {
     const parsed = parseMessages(text)
     if (parsed.kind === 'no JSON') {
-      write(errorText(null, legacyError(new WireError({ kind: 'parse error', problem: parsed.problem }), '')))
+      write(errorText(null, legacyError(new ProtocolError({ kind: 'parse error', problem: parsed.problem }), '')))
       return
     }
     const messages = parsed.kind === 'one' ? [parsed.message] : parsed.messages
@@ -202,4 +202,4 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
 }
 
 const refused = (problem: string): string =>
-  errorText(null, legacyError(new WireError({ kind: 'invalid request', problem }), ''))
+  errorText(null, legacyError(new ProtocolError({ kind: 'invalid request', problem }), ''))

@@ -3,9 +3,9 @@
  * waited for without end, and that the client is told where nobody waits any more.
  */
 
-import type { RequestId, RpcResponse, ServerMessage } from '../../../mcp-protocol/json-rpc.ts'
+import { ProtocolError } from '../../../mcp-protocol/errors.ts'
+import type { RequestId, ResponseMessage, ServerMessage } from '../../../mcp-protocol/json-rpc.ts'
 import type { LegacyVersion } from '../../../mcp-protocol/versions.ts'
-import { WireError } from '../../../mcp-protocol/wire-error.ts'
 import type { InputRequest } from '../../core/call.ts'
 import type { JsonObject } from '../../core/json.ts'
 
@@ -17,7 +17,7 @@ type Waiting = { resolve(result: JsonObject): void; reject(error: unknown): void
 export class ClientRequests {
   readonly #waiting = new Map<RequestId, Waiting>()
 
-  /** @throws WireError where the client fails or does not answer; what the signal is aborted with */
+  /** @throws ProtocolError where the client fails or does not answer; what the signal is aborted with */
   ask(
     { method, params }: InputRequest,
     version: LegacyVersion,
@@ -36,7 +36,7 @@ export class ClientRequests {
       }
       const onAbort = () => withdraw(signal.reason)
       const timer = setTimeout(
-        () => withdraw(new WireError({ kind: 'no answer', problem: 'the client has not answered in time' })),
+        () => withdraw(new ProtocolError({ kind: 'no answer', problem: 'the client has not answered in time' })),
         maximumWaitMs,
       )
       const end = (settle: () => void) => {
@@ -56,10 +56,11 @@ export class ClientRequests {
   }
 
   /** An answer that nobody waits for is nothing. */
-  settle(id: RequestId, outcome: RpcResponse['outcome']): void {
+  settle(id: RequestId, outcome: ResponseMessage['outcome']): void {
     const waiting = this.#waiting.get(id)
     if ('result' in outcome) waiting?.resolve(outcome.result)
-    else waiting?.reject(new WireError({ kind: 'no answer', problem: `the client has failed: ${cut(outcome.error)}` }))
+    else
+      waiting?.reject(new ProtocolError({ kind: 'no answer', problem: `the client has failed: ${cut(outcome.error)}` }))
   }
 }
 

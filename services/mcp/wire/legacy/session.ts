@@ -3,19 +3,19 @@
  * client. What carries the messages does not matter: stdio, a session over HTTP, or a single request, which is a session that does not last and whose client cannot be asked.
  */
 
+import { ProtocolError } from '../../../mcp-protocol/errors.ts'
 import {
   errorText,
+  type InvalidMessage,
   isObject,
+  type Received,
   type RequestId,
-  type RpcInvalid,
-  type RpcMessage,
-  type RpcRequest,
+  type RequestMessage,
   resultText,
   type ServerMessage,
 } from '../../../mcp-protocol/json-rpc.ts'
 import { isLogLevel, type LogLevel } from '../../../mcp-protocol/log-level.ts'
 import { isLegacyVersion, type LegacyVersion, legacyVersions } from '../../../mcp-protocol/versions.ts'
-import { WireError } from '../../../mcp-protocol/wire-error.ts'
 import type { Caller } from '../../core/caller.ts'
 import { CoreError } from '../../core/errors.ts'
 import type { Core, CoreChange } from '../../core/index.ts'
@@ -79,7 +79,7 @@ export class LegacySession {
    * Takes a message of the client's. Where `asking` has a way for messages that go with the request, the server's requests to the client go that way as well.
    * @returns the answer; undefined where there is none to be given
    */
-  async receive(message: RpcMessage, asking: Asking): Promise<string | undefined> {
+  async receive(message: Received, asking: Asking): Promise<string | undefined> {
     switch (message.kind) {
       case 'request':
         return this.#answer(message, asking)
@@ -102,12 +102,12 @@ export class LegacySession {
     for (const controller of this.#running.values()) controller.abort(new Error('the session is over'))
   }
 
-  async #answer(request: RpcRequest, asking: Asking): Promise<string | undefined> {
+  async #answer(request: RequestMessage, asking: Asking): Promise<string | undefined> {
     const { id } = request
     if (this.#options.send === undefined) return this.#said(request, asking)
     if (this.#running.has(id) || this.#running.size >= maximumRunning) {
       const problem = this.#running.has(id) ? 'a request with this id is under way' : 'too many requests at once'
-      return errorText(id, legacyError(new WireError({ kind: 'invalid request', problem }), ''))
+      return errorText(id, legacyError(new ProtocolError({ kind: 'invalid request', problem }), ''))
     }
     const cancelled = new AbortController()
     this.#running.set(id, cancelled)
@@ -121,7 +121,7 @@ export class LegacySession {
     }
   }
 
-  async #said(request: RpcRequest, asking: Asking): Promise<string> {
+  async #said(request: RequestMessage, asking: Asking): Promise<string> {
     try {
       const { method } = request
       const isCall = isCallMethod(method)
@@ -139,7 +139,7 @@ export class LegacySession {
   }
 
   /** What needs nobody but this session and the definitions. As JSON. */
-  #direct({ method, params }: RpcRequest, { caller }: Asking): string {
+  #direct({ method, params }: RequestMessage, { caller }: Asking): string {
     if (!caller.scopes.has('mcp:read')) throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:read'] })
     if (isListMethod(method)) return `{${this.#options.lists(method, caller, params.cursor)}}`
     switch (method) {
@@ -159,7 +159,7 @@ export class LegacySession {
         this.#subscribe(params.uri, method === 'resources/subscribe', caller)
         return '{}'
     }
-    throw new WireError({ kind: 'unknown method', method })
+    throw new ProtocolError({ kind: 'unknown method', method })
   }
 
   #initialize({ protocolVersion, capabilities }: JsonObject, caller: Asking['caller']): JsonObject {
@@ -230,10 +230,10 @@ export class LegacySession {
 }
 
 /** Of a message that is none. Whoever sends one over and over gets one answer each. */
-function refusal({ id, code, problem }: RpcInvalid): string {
+function refusal({ id, code, problem }: InvalidMessage): string {
   const error =
     code === -32600
-      ? new WireError({ kind: 'invalid request', problem })
+      ? new ProtocolError({ kind: 'invalid request', problem })
       : new CoreError({ kind: 'invalid params', problem })
   return errorText(id ?? null, legacyError(error, ''))
 }

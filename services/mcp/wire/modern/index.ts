@@ -4,11 +4,11 @@
  */
 import type { Headers } from '../../../http/message.ts'
 import { readEnvelope, type Envelope as SentEnvelope } from '../../../mcp-protocol/envelope.ts'
+import { ProtocolError } from '../../../mcp-protocol/errors.ts'
 import { checkArguments, checkRequired, checkSaid } from '../../../mcp-protocol/headers.ts'
-import { errorText, isObject, type RpcRequest, resultText } from '../../../mcp-protocol/json-rpc.ts'
+import { errorText, isObject, type RequestMessage, resultText } from '../../../mcp-protocol/json-rpc.ts'
 import { serverInfoKey, tasksExtension } from '../../../mcp-protocol/names.ts'
 import { modernVersion } from '../../../mcp-protocol/versions.ts'
-import { WireError } from '../../../mcp-protocol/wire-error.ts'
 import type { Ability, Answers, Outcome } from '../../core/call.ts'
 import { CoreError } from '../../core/errors.ts'
 import type { Core } from '../../core/index.ts'
@@ -46,7 +46,7 @@ type ModernAnswer = { readonly status: number; readonly text: string }
 
 export type Modern = {
   /** @throws CoreError of a token that is for less, over HTTP, which tells it by a status */
-  answer(request: RpcRequest, asking: ModernAsking): Promise<ModernAnswer>
+  answer(request: RequestMessage, asking: ModernAsking): Promise<ModernAnswer>
   /** Ends what would go on by itself. */
   close(): void
 }
@@ -98,7 +98,7 @@ export function createModern(parts: ModernParts): Modern {
   }
 
   /** What an earlier call has asked for; undefined in the first. Without its state answers belong to nothing, and are asked for again. */
-  function answersOf({ method, params }: RpcRequest, { caller }: Asking): Answers | undefined {
+  function answersOf({ method, params }: RequestMessage, { caller }: Asking): Answers | undefined {
     const { requestState, inputResponses } = params
     const responses = inputResponses === undefined ? {} : responsesOf(inputResponses)
     if (requestState === undefined) return undefined
@@ -108,7 +108,12 @@ export function createModern(parts: ModernParts): Modern {
   }
 
   /** Says what is asked for, or the result. */
-  function said(outcome: Outcome<object>, request: RpcRequest, { caller }: Asking, { abilities }: Envelope): string {
+  function said(
+    outcome: Outcome<object>,
+    request: RequestMessage,
+    { caller }: Asking,
+    { abilities }: Envelope,
+  ): string {
     if (outcome.kind === 'result') {
       const members = membersOf(outcome.result)
       return complete(request.method === 'resources/read' ? `${members},${cacheHint(0)}` : members)
@@ -122,7 +127,12 @@ export function createModern(parts: ModernParts): Modern {
     return other({ resultType: 'input_required', inputRequests: outcome.requests, requestState })
   }
 
-  async function call(method: CallMethod, request: RpcRequest, asking: Asking, envelope: Envelope): Promise<string> {
+  async function call(
+    method: CallMethod,
+    request: RequestMessage,
+    asking: Asking,
+    envelope: Envelope,
+  ): Promise<string> {
     const { params } = request
     const { abilities, logLevel } = envelope
     const answers = answersOf(request, asking)
@@ -135,7 +145,7 @@ export function createModern(parts: ModernParts): Modern {
   }
 
   /** A call that is answered by itself where it is quick, or has to ask before it begins, and goes on as a task otherwise. */
-  async function callAsTask(tool: Tool, request: RpcRequest, asking: Asking, envelope: Envelope): Promise<string> {
+  async function callAsTask(tool: Tool, request: RequestMessage, asking: Asking, envelope: Envelope): Promise<string> {
     const { params } = request
     const { abilities, logLevel } = envelope
     const { caller, signal } = asking
@@ -179,7 +189,7 @@ export function createModern(parts: ModernParts): Modern {
         if (tool.task !== 'required') return said(await first, request, asking, envelope)
         controller.abort(new Error('there is no room for a task'))
         first.catch(() => {})
-        throw new WireError({ kind: 'exhausted', problem: 'there are as many tasks as there may be' })
+        throw new ProtocolError({ kind: 'exhausted', problem: 'there are as many tasks as there may be' })
       }
       say = begun.say
       signal.removeEventListener('abort', leave)
@@ -190,7 +200,7 @@ export function createModern(parts: ModernParts): Modern {
     }
   }
 
-  function onTask({ method, params }: RpcRequest, { caller }: Asking, { takesTasks }: Envelope): string {
+  function onTask({ method, params }: RequestMessage, { caller }: Asking, { takesTasks }: Envelope): string {
     if (!takesTasks) throw missingTasks()
     const { taskId } = params
     if (method === 'tasks/get') return complete(membersOf(tasks.get(taskId, caller.principal)))
@@ -199,7 +209,7 @@ export function createModern(parts: ModernParts): Modern {
     return complete('')
   }
 
-  async function result(request: RpcRequest, asking: ModernAsking, envelope: Envelope): Promise<string> {
+  async function result(request: RequestMessage, asking: ModernAsking, envelope: Envelope): Promise<string> {
     const { method, params } = request
     const { caller, headers } = asking
     if (method === 'tools/call') {
@@ -220,15 +230,15 @@ export function createModern(parts: ModernParts): Modern {
       const over = await subscriptions.listen(request, asking, envelope.takesTasks)
       return `{"resultType":"complete",${membersOf(over)}}`
     }
-    throw new WireError({ kind: 'unknown method', method })
+    throw new ProtocolError({ kind: 'unknown method', method })
   }
 
   /** In the order in which they are told where several are wrong. */
-  function checked(request: RpcRequest, headers: Headers | undefined): Envelope {
+  function checked(request: RequestMessage, headers: Headers | undefined): Envelope {
     const envelope = readEnvelope(request.params)
     if (headers !== undefined) checkSaid(headers, envelope.version, request.method)
     if (envelope.version !== modernVersion)
-      throw new WireError({ kind: 'unsupported version', requested: envelope.version })
+      throw new ProtocolError({ kind: 'unsupported version', requested: envelope.version })
     if (headers !== undefined) checkRequired(headers, request)
     return { ...envelope, abilities: abilitiesOf(envelope.capabilities) }
   }

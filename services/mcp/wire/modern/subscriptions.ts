@@ -3,9 +3,9 @@
  * only, and each time which of its requests it is told by; and that listeners are bounded in number.
  */
 import { z } from 'zod'
-import { metaOf, type RpcRequest } from '../../../mcp-protocol/json-rpc.ts'
+import { ProtocolError } from '../../../mcp-protocol/errors.ts'
+import { metaOf, type RequestMessage } from '../../../mcp-protocol/json-rpc.ts'
 import { subscriptionKey } from '../../../mcp-protocol/names.ts'
-import { WireError } from '../../../mcp-protocol/wire-error.ts'
 import type { Core, CoreChange } from '../../core/index.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { parseParams } from '../calls.ts'
@@ -53,14 +53,14 @@ export class Subscriptions {
     this.#tasks = tasks
   }
 
-  /** Resolves with the result once the server ends it. @throws CoreError, WireError; what the signal is aborted with */
-  async listen({ id, params }: RpcRequest, asking: Asking, takesTasks: boolean): Promise<JsonObject> {
+  /** Resolves with the result once the server ends it. @throws CoreError, ProtocolError; what the signal is aborted with */
+  async listen({ id, params }: RequestMessage, asking: Asking, takesTasks: boolean): Promise<JsonObject> {
     const { caller, notify } = asking
     const { notifications } = parseParams(shape, params)
     const { principal } = caller
     const ofPrincipal = [...this.#ends.values()].filter(one => one.principal === principal).length
     if (notify === undefined || this.#ends.size >= maximumListeners || ofPrincipal >= maximumPerPrincipal)
-      throw new WireError({ kind: 'exhausted', problem: 'there are as many listeners as there may be' })
+      throw new ProtocolError({ kind: 'exhausted', problem: 'there are as many listeners as there may be' })
     const { taskIds, ...others } = notifications
     const known = takesTasks ? taskIds?.filter(task => this.#tasks.has(task, principal)) : undefined
     const honoured: Wanted = { ...others, ...(known === undefined ? {} : { taskIds: known }) }

@@ -1,6 +1,6 @@
 /** What the protocol itself refuses, as data: each side says it in the words of the revision it answers. */
 
-export type WireFault =
+export type ProtocolFault =
   | { readonly kind: 'parse error'; readonly problem: string | undefined }
   | { readonly kind: 'invalid request'; readonly problem: string }
   | { readonly kind: 'unknown method'; readonly method: string }
@@ -13,12 +13,12 @@ export type WireFault =
   /** The client cannot be asked, or did not answer. */
   | { readonly kind: 'no answer'; readonly problem: string }
 
-export class WireError extends Error {
-  readonly fault: WireFault
+export class ProtocolError extends Error {
+  readonly fault: ProtocolFault
 
-  constructor(fault: WireFault) {
+  constructor(fault: ProtocolFault) {
     super(fault.kind)
-    this.name = 'WireError'
+    this.name = 'ProtocolError'
     this.fault = fault
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createFailures } from './failures.ts'
+import { limitFailedAttempts } from './failed-attempts.ts'
 
 const rule = { windowMs: 1_000, most: 3 }
 
@@ -13,7 +13,7 @@ test('no address has more failures in any window than the rule has, and it has a
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), steps => {
       let now = 0
-      const failures = createFailures(rule, () => now)
+      const failures = limitFailedAttempts(rule, () => now)
       const failed = new Map<string, number[]>()
       for (const { wait, address, succeeds } of steps) {
         now += wait
@@ -32,7 +32,7 @@ test('no address has more failures in any window than the rule has, and it has a
 })
 
 test('attempts that are not decided yet count', () => {
-  const failures = createFailures(rule, () => 0)
+  const failures = limitFailedAttempts(rule, () => 0)
   const kinds = Array.from({ length: 5 }, () => failures.begin('192.0.2.1').kind)
   expect(kinds).toEqual(['allowed', 'allowed', 'allowed', 'limited', 'limited'])
 })
@@ -46,7 +46,7 @@ test.each([
   ['192.0.2.1', '192.0.2.2', false],
   ['::1', '::2', true],
 ])('%s and %s: the same network is %s', (one, other, isSame) => {
-  const failures = createFailures({ windowMs: 1_000, most: 1 }, () => 0)
+  const failures = limitFailedAttempts({ windowMs: 1_000, most: 1 }, () => 0)
   failures.begin(one)
   expect(failures.begin(other).kind).toBe(isSame ? 'limited' : 'allowed')
 })

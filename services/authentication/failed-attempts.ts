@@ -12,13 +12,13 @@ type Attempt =
   | { readonly kind: 'allowed'; succeeded(): void }
   | { readonly kind: 'limited'; readonly retryAfterSeconds: number }
 
-export type Failures = { begin(address: string): Attempt }
+export type FailedAttempts = { begin(address: string): Attempt }
 
 /** Of all addresses, each of which counts as some attempts more. */
 const mostAttempts = 1_000_000
 const sizeOfAddress = 20
 
-export function createFailures({ windowMs, most }: Rule, now: () => number): Failures {
+export function limitFailedAttempts({ windowMs, most }: Rule, now: () => number): FailedAttempts {
   /** When each attempt of the window was made, the oldest first. */
   const byAddress = new LRUCache<string, number[]>({
     maxSize: mostAttempts,
