@@ -41,12 +41,12 @@ export async function startPostgres(
   const arguments_ = ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N']
   const made = spawnSync('initdb', arguments_, { ...environment, encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`)
-  const port = await freePort()
-  const fixed = { listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '', fsync: 'off' }
-  const flags = Object.entries({ ...fixed, ...settings }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  let port = await freePort()
   let end = async () => {}
 
   async function start(): Promise<void> {
+    const fixed = { listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '', fsync: 'off' }
+    const flags = Object.entries({ ...fixed, ...settings }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     const child = spawn('postgres', ['-D', data, ...flags], { ...environment, stdio: ['ignore', 'ignore', 'pipe'] })
     const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
     const lastResort = () => child.kill('SIGQUIT')
@@ -66,7 +66,16 @@ export async function startPostgres(
     if (!(await Promise.race([ready, ended.then(() => false)]))) throw new Error(`postgres did not start: ${log}`)
   }
 
-  await start()
+  // Another run on this machine may have taken the free port meanwhile.
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await start()
+      break
+    } catch (error) {
+      if (attempt === 5 || !String(error).includes('Address already in use')) throw error
+      port = await freePort()
+    }
+  }
   const uri = (user: string, database = 'postgres') => `postgresql://${user}@127.0.0.1:${port}/${database}`
   return {
     port,
