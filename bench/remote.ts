@@ -4,8 +4,8 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { type Cluster, ClusterError, isClusterError, type WatchOptions } from '../cluster/index.ts'
+import type { PostgresAccess } from '../operator/member/postgres/access.ts'
 import { PostgresError } from '../operator/postgres/errors.ts'
-import type { PostgresAccess } from '../operator/workload/access.ts'
 
 type Target = 'cluster' | 'postgres'
 type Failure =

@@ -10,7 +10,11 @@ type Group = {
 }
 
 /** Tables and properties, which take milliseconds. */
-const ofPlans = ['operator/workload/plan/*.test.ts', 'operator/managed-database/plan/*.test.ts']
+const ofPlans = [
+  'operator/{workload,endpoint}/plan/*.test.ts',
+  'operator/member/*/plan/*.test.ts',
+  'operator/managed-database/plan/*.test.ts',
+]
 const lifecycle = ['lifecycle', 'rollout', 'stops', 'leftovers', 'unmade', 'lost-node', 'adoption', 'healing', 'rescue']
 const ofOperations = lifecycle.map(name => `operator/managed-database/${name}.test.ts`)
 
@@ -18,7 +22,11 @@ const ofOperations = lifecycle.map(name => `operator/managed-database/${name}.te
 const ofSql = ['services/rest/sql/{read,write,call,index,statement}.test.ts']
 
 export const groups: Group[] = [
-  { name: 'workload-plan', files: ['operator/workload/plan/*.ts'], tests: ofPlans },
+  {
+    name: 'workload-plan',
+    files: ['operator/{workload,endpoint}/plan/*.ts', 'operator/member/*/plan/*.ts'],
+    tests: ofPlans,
+  },
   { name: 'database-plan', files: ['operator/managed-database/plan/*.ts'], tests: ofPlans.toReversed() },
   { name: 'backup-plan', files: ['operator/backup/plan/*.ts'], tests: ['operator/backup/plan/*.test.ts'] },
   {

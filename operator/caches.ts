@@ -28,14 +28,14 @@ import { gatewayComponent } from '../routes/route.ts'
 import { bindingLabels, databasesLabel } from './access/bindings.ts'
 import { type Served, servedByBindings, servedEverywhere, servedWhereBound } from './access/served.ts'
 import { withoutForeignData } from './keys.ts'
+import { sizeText } from './member/pod/stateful-set.ts'
+import { slimVolume } from './member/storage/persistent-volume.ts'
 import { withForeignFields } from './objects/foreign-fields.ts'
 import { ownerKeyOf, ownerUidOf } from './objects/ownership.ts'
 import { createOptionalInformer } from './optional-informer.ts'
 import { isOfInterest } from './region/admission.ts'
 import { createSharing } from './sharing.ts'
 import { slimBackup, slimPod } from './slim.ts'
-import { slimVolume } from './workload/children/persistent-volume.ts'
-import { sizeText } from './workload/children/stateful-set.ts'
 
 const labelled = { labels: { [labels.database]: true } } as const
 /** How long the first pass waits for the Secrets of all namespaces. Those that come later are waited for by themselves. */

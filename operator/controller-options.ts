@@ -6,8 +6,8 @@ import type { PgVersion } from '../crds/index.ts'
 import type { Caches } from './caches.ts'
 import type { ClockGuard } from './clock/guard.ts'
 import type { InstallationKeys } from './keys.ts'
+import type { PostgresAccess } from './member/postgres/access.ts'
 import type { PodSettings } from './pod-settings.ts'
-import type { PostgresAccess } from './workload/access.ts'
 
 export type ControllerOptions = {
   /** Every write goes through it. */

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { childNames, labels, rotationAnnotations, systemNamespace } from '../crds/index.ts'
 import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../sealing/credentials.ts'
 import type { Operator } from './index.ts'
+import { createAccess } from './member/postgres/access.ts'
 import { conditionOf } from './objects/conditions.ts'
 import { createFuse, type Fuse } from './testing/fuse.ts'
 import {
@@ -24,7 +25,6 @@ import { openRealInstallation } from './testing/real-installation.ts'
 import { createDatabase, type Scenario, type Subject, scenarios } from './testing/scenarios.ts'
 import { spread } from './testing/soak.ts'
 import { startWitness } from './testing/witness.ts'
-import { createAccess } from './workload/access.ts'
 
 const withinMs = 60_000
 let installation: Installation

@@ -2,9 +2,9 @@
 import type { Pod } from '../cluster/index.ts'
 import { withoutManagedFields } from '../cluster/informer/index.ts'
 import { annotations, type Backup } from '../crds/index.ts'
+import { imageEdits } from './member/pod/image-edits.ts'
 import { conditionOf } from './objects/conditions.ts'
 import { databaseReplaced } from './objects/named-database.ts'
-import { imageEdits } from './workload/image-edits.ts'
 
 /**
  * Of a pod only its identity and its state, and who changed an image of its; its specification is its StatefulSet's.

@@ -12,13 +12,13 @@ import {
   rotationAnnotations,
   type Task,
 } from '../crds/index.ts'
+import type { PostgresAccess } from './member/postgres/access.ts'
 import { conditionOf } from './objects/conditions.ts'
 import { PostgresError } from './postgres/administrator.ts'
 import { at, useBackups } from './testing/backups.ts'
 import { useBranches } from './testing/branches.ts'
 import { isPhase, useInstallation } from './testing/fixture.ts'
 import { editSpec, eventually } from './testing/installation.ts'
-import type { PostgresAccess } from './workload/access.ts'
 
 const it = useInstallation()
 const { ask, ended, when, dataOf, taken, restarted } = useBackups(it)

@@ -20,9 +20,9 @@ import {
   tenantHash,
   tenantName,
 } from '../../crds/index.ts'
+import { credentialsDraft, mintPasswords } from '../../operator/endpoint/credentials.ts'
+import { claimDraft } from '../../operator/member/storage/claim.ts'
 import { ownerOf } from '../../operator/objects/ownership.ts'
-import { claimDraft } from '../../operator/workload/children/claim.ts'
-import { credentialsDraft, mintPasswords } from '../../operator/workload/children/credentials.ts'
 import { sealingKeySecret } from '../../sealing/credentials.ts'
 import { parseQuantity } from '../../values/quantity.ts'
 import { bootstrap } from '../bootstrap.ts'

@@ -4,8 +4,8 @@
  */
 import type { AnyObject, Namespace } from '../../cluster/index.ts'
 import { annotations, type Branch, blocksDeletion, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { reclaimPolicyAnnotation } from '../../operator/member/storage/persistent-volume.ts'
 import type { Component } from '../../operator/objects/ownership.ts'
-import { reclaimPolicyAnnotation } from '../../operator/workload/children/persistent-volume.ts'
 import type { Admission, AdmissionRequest } from './admission.ts'
 
 const operator = 'espalier-operator'

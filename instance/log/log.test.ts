@@ -5,6 +5,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, describe, expect, test } from 'vitest'
+import { startCommand } from '../../operator/member/pod/start.ts'
 import { createAuthority, issueClientCertificate, issueServerCertificate } from '../../operator/pki/index.ts'
 import { operatorCommonName, renderConfiguration } from '../../operator/postgres/configuration.ts'
 import {
@@ -16,7 +17,6 @@ import {
   prepareCommand,
 } from '../../operator/postgres/testing/postgres.ts'
 import { smallShape } from '../../operator/testing/samples.ts'
-import { startCommand } from '../../operator/workload/children/start.ts'
 import { createForwarder } from '../agent/log/forward.ts'
 import { keepLog } from '../agent/log/keep.ts'
 import { readLog } from '../agent/log/read.ts'

@@ -23,7 +23,7 @@ function makeAnew(root: string, directory: string, owner: string): void {
   syncDirectory(root)
 }
 
-/** On a full disk there is none: then Postgres prints its log (operator/workload/children/start.ts). */
+/** On a full disk there is none: then Postgres prints its log (operator/member/pod/start.ts). */
 function markPrepared(directory: string): void {
   try {
     writeFileSync(join(directory, preparedFile), '', { mode: 0o600 })

@@ -4,9 +4,9 @@ import type { Secret } from '../../cluster/index.ts'
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
 import { labels, systemNamespace } from '../../crds/index.ts'
 import { authoritySecret, authorityStateSecret, rotateAnnotation } from '../../sealing/credentials.ts'
+import { fingerprintOf, isLoaded, trustAnnotation } from '../endpoint/certificate.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, eventually, silent, testNamespace } from '../testing/installation.ts'
-import { fingerprintOf, isLoaded, trustAnnotation } from '../workload/children/certificate.ts'
 import { readState, trustOf } from './state.ts'
 
 const atOnce = 3

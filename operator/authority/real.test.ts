@@ -16,6 +16,7 @@ import {
 } from '../../sealing/credentials.ts'
 import type { Operator } from '../index.ts'
 import { authorityOf } from '../keys.ts'
+import { createAccess } from '../member/postgres/access.ts'
 import { createAuthority } from '../pki/index.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import {
@@ -27,7 +28,6 @@ import {
   testNamespace,
 } from '../testing/installation.ts'
 import { openRealInstallation } from '../testing/real-installation.ts'
-import { createAccess } from '../workload/access.ts'
 import { readState } from './state.ts'
 
 const withinMs = 90_000

@@ -15,8 +15,8 @@ import {
 } from '../../crds/index.ts'
 import { type SystemCertificate, systemCertificates } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
-import { isLoaded, issuedAt, isUnder } from '../workload/children/certificate.ts'
-import { podFacts, podsOf } from '../workload/pod.ts'
+import { isLoaded, issuedAt, isUnder } from '../endpoint/certificate.ts'
+import { podFacts, podsOf } from '../member/pod/pod.ts'
 
 /** One that is torn down never starts again. A database whose deletion is held up serves. */
 function isEnding(owner: ManagedDatabase | Branch): boolean {

@@ -2,8 +2,8 @@
 import type { Logger } from 'pino'
 import { type Clock, systemClock } from '../../cluster/informer/index.ts'
 import { createErrands } from '../errands/errands.ts'
+import type { PostgresAccess } from '../member/postgres/access.ts'
 import { isPassing, type PostgresTarget, type RestorePoint } from '../postgres/administrator.ts'
-import type { PostgresAccess } from '../workload/access.ts'
 import type { CheckpointFacts } from './observed.ts'
 
 /** One backup: its key, and its uid, so that another of that name is not mistaken for it. */

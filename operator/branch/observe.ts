@@ -11,6 +11,7 @@ import {
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { podsOf } from '../member/pod/pod.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { placeOf } from '../objects/order.ts'
 import { isTerminating } from '../objects/terminating.ts'
@@ -25,7 +26,6 @@ import {
   remainsOf,
   strayClaims,
 } from '../workload/observe.ts'
-import { podsOf } from '../workload/pod.ts'
 import { instanceOf, type Observed, type Source } from './observed.ts'
 
 export async function observe(

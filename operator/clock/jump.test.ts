@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { SimulatedClock } from '../../cluster/testing/simulated-clock.ts'
 import { childNames } from '../../crds/index.ts'
+import { issuedAt } from '../endpoint/certificate.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { eventually, testNamespace } from '../testing/installation.ts'
-import { issuedAt } from '../workload/children/certificate.ts'
 import { clockJump } from './jump.ts'
 
 const day = 86_400_000

@@ -14,11 +14,11 @@ import {
   teardownFinalizer,
 } from '../../crds/index.ts'
 import { sealingKeySecret } from '../../sealing/credentials.ts'
+import { templateAnnotation } from '../member/pod/stateful-set.ts'
+import { systemIdentifierAnnotation } from '../member/storage/claim.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation } from '../objects/ownership.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
-import { systemIdentifierAnnotation } from '../workload/children/claim.ts'
-import { templateAnnotation } from '../workload/children/stateful-set.ts'
 
 /** An admission policy of somebody's that lets nobody write one object. */
 const guarded = 'copied-by-somebody'

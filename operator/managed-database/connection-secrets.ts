@@ -8,9 +8,9 @@ import { ClusterError, isClusterError } from '../../cluster/index.ts'
 import type { ManagedDatabase, ObjectMeta } from '../../crds/index.ts'
 import { labels } from '../../crds/index.ts'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
+import type { Passwords } from '../endpoint/credentials.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { childMetadata, type Owner, ownerUidOf } from '../objects/ownership.ts'
-import type { Passwords } from '../workload/children/credentials.ts'
 
 const component = 'connection'
 

@@ -2,9 +2,9 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
 import { visiblePhase } from '../../crds/index.ts'
+import { sizeAnnotation } from '../member/pod/stateful-set.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, sizeDraft } from '../testing/installation.ts'
-import { sizeAnnotation } from '../workload/children/stateful-set.ts'
 
 /** Times at which the operator asked for a larger volume. */
 const asked: number[] = []

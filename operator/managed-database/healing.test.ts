@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest'
 import type { KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
 import { childNames, labels, rotationAnnotations, systemNamespace } from '../../crds/index.ts'
 import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
+import { systemIdentifierAnnotation } from '../member/storage/claim.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, testNamespace } from '../testing/installation.ts'
-import { systemIdentifierAnnotation } from '../workload/children/claim.ts'
 
 const it = useInstallation()
 const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }

@@ -1,9 +1,9 @@
 /** Slow is not broken, what hangs and what is damaged is said, and nothing of it is asked for too often. */
 import { describe, expect, test } from 'vitest'
 import { childNames, type ManagedDatabase } from '../../crds/index.ts'
+import { walProbeAnnotation } from '../member/pod/wal-probe.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
-import { walProbeAnnotation } from '../workload/children/wal-probe.ts'
 
 const it = useInstallation()
 const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }

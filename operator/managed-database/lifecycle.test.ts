@@ -12,6 +12,7 @@ import {
   teardownFinalizer,
   visiblePhase,
 } from '../../crds/index.ts'
+import { sizeAnnotation } from '../member/pod/stateful-set.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import {
   backupDraft,
@@ -22,7 +23,6 @@ import {
   silent,
   testNamespace,
 } from '../testing/installation.ts'
-import { sizeAnnotation } from '../workload/children/stateful-set.ts'
 
 const it = useInstallation()
 

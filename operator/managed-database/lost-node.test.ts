@@ -2,9 +2,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Node, Pod } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
+import { lostNode, nodeFacts, outOfServiceTaint } from '../member/pod/node.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, testNamespace } from '../testing/installation.ts'
-import { lostNode, nodeFacts, outOfServiceTaint } from '../workload/node.ts'
 
 const it = useInstallation()
 /** Where the fake workload runs every pod. */

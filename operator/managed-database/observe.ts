@@ -10,6 +10,7 @@ import {
   readOperation,
 } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { podsOf } from '../member/pod/pod.ts'
 import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
 import { identityOf } from '../workload/identity.ts'
@@ -23,7 +24,6 @@ import {
   strayClaims,
 } from '../workload/observe.ts'
 import type { Hold } from '../workload/observed.ts'
-import { podsOf } from '../workload/pod.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { holdOf } from './hold.ts'
 import { isAtRest, type Observed } from './observed.ts'

@@ -1,8 +1,8 @@
 /** Deletes a volume of before a restore, by the cluster's own word: a cache may be late, and nothing brings data back. */
 import type { Cluster } from '../../cluster/index.ts'
 import { childNames, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { podsOfIncarnation } from '../member/pod/stopped.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
-import { podsOfIncarnation } from '../workload/stopped.ts'
 import type { Action } from './actions.ts'
 
 type Deletion = Extract<Action, { do: 'delete-previous' }>

@@ -2,9 +2,9 @@
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, type PersistentVolume } from '../../cluster/index.ts'
 import { desiredHash, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { reclaimPolicyAnnotation } from '../member/storage/persistent-volume.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
-import { reclaimPolicyAnnotation } from '../workload/children/persistent-volume.ts'
 
 let isVolumeHeld = false
 /** Lets the operator write no volume while it is held. */

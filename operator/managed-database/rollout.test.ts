@@ -3,11 +3,11 @@ import { describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { annotations, askedBy, desiredHash, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
+import { imageAnnotation, templateAnnotation } from '../member/pod/stateful-set.ts'
 import { operatorManager } from '../objects/foreign-fields.ts'
 import { digestOf } from '../objects/up-to-date.ts'
 import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
-import { imageAnnotation, templateAnnotation } from '../workload/children/stateful-set.ts'
 
 const it = useInstallation()
 const digest = (fill: string) => `sha256:${fill.repeat(64)}`

@@ -10,6 +10,7 @@ import {
   visiblePhase,
 } from '../../crds/index.ts'
 import { type DatabaseRole, sealingKeySecret } from '../../sealing/credentials.ts'
+import { openCredentials } from '../endpoint/credentials.ts'
 import { PostgresError } from '../postgres/administrator.ts'
 import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
 import {
@@ -20,7 +21,6 @@ import {
   testConfiguration,
   testNamespace,
 } from '../testing/installation.ts'
-import { openCredentials } from '../workload/children/credentials.ts'
 
 const it = useInstallation()
 

@@ -2,11 +2,11 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { ManagedDatabase, Region } from '../../crds/index.ts'
+import { patienceMs } from '../member/storage/provisioning.ts'
 import { createFakeBinding } from '../testing/fake-binding.ts'
 import { defaultClass } from '../testing/fake-volumes.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually } from '../testing/installation.ts'
-import { patienceMs } from '../workload/provisioning.ts'
 
 /** Called before the operator deletes a claim. */
 let beforeDelete: ((cluster: Cluster) => Promise<void>) | undefined

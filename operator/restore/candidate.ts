@@ -5,15 +5,15 @@
  */
 import { childNames, type ManagedDatabase } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { noRestarts } from '../member/pod/plan/restart-marks.ts'
+import { podsOf } from '../member/pod/pod.ts'
+import { isOwn } from '../member/postgres/plan/health.ts'
 import { ownerOf } from '../objects/ownership.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
 import type { DataSource, Instance } from '../workload/instance.ts'
 import { type Learnt, type Observation, type Observer, observeInstance, remainsOf } from '../workload/observe.ts'
 import { type Assessment, assess } from '../workload/plan/assessment.ts'
-import { isOwn } from '../workload/plan/health.ts'
 import { awaitsPostgres, nextActions } from '../workload/plan/next-actions.ts'
-import { noRestarts } from '../workload/plan/restart-marks.ts'
-import { podsOf } from '../workload/pod.ts'
 import type { Candidate } from './observed.ts'
 
 export type CandidateSeen = { candidate: Candidate; observation: Observation; assessment: Assessment; awaited: boolean }

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { annotations, childNames, labels, renderAskedRestore, systemNamespace } from '../../crds/index.ts'
 import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../../sealing/credentials.ts'
 import type { Operator } from '../index.ts'
+import { createAccess } from '../member/postgres/access.ts'
 import { createFuse, type Fuse } from '../testing/fuse.ts'
 import {
   backupDraft,
@@ -21,7 +22,6 @@ import {
 } from '../testing/installation.ts'
 import { openRealInstallation } from '../testing/real-installation.ts'
 import { spread } from '../testing/soak.ts'
-import { createAccess } from '../workload/access.ts'
 
 const withinMs = 90_000
 let installation: Installation

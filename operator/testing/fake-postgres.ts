@@ -4,6 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import { databaseRoles } from '../../sealing/credentials.ts'
+import type { Login, PostgresAccess } from '../member/postgres/access.ts'
 import {
   type ChecksumFailures,
   PostgresError,
@@ -14,7 +15,6 @@ import {
 } from '../postgres/administrator.ts'
 import { markOfRole } from '../postgres/marks.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
-import type { Login, PostgresAccess } from '../workload/access.ts'
 
 type Role = { mark: string; password: string }
 

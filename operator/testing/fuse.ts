@@ -5,7 +5,7 @@
  */
 import { type Cluster, ClusterError, type KindName } from '../../cluster/index.ts'
 import { clockRecordName } from '../clock/guard.ts'
-import type { PostgresAccess } from '../workload/access.ts'
+import type { PostgresAccess } from '../member/postgres/access.ts'
 
 export type Fuse = {
   cluster(inner: Cluster): Cluster

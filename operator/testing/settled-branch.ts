@@ -9,8 +9,8 @@ import type { Action } from '../branch/actions.ts'
 import { instanceOf, type Observed } from '../branch/observed.ts'
 import { plan } from '../branch/plan/index.ts'
 import type { Plan } from '../branch/plan/plan.ts'
+import { templateAnnotation } from '../member/pod/stateful-set.ts'
 import { ownerOf } from '../objects/ownership.ts'
-import { templateAnnotation } from '../workload/children/stateful-set.ts'
 import { settledDatabase } from './settled.ts'
 
 type Status = NonNullable<Branch['status']>

@@ -5,12 +5,12 @@
 import type { Condition, ManagedDatabase } from '../../crds/index.ts'
 import { isAtRest, type Observed } from '../managed-database/observed.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
+import { noRestarts } from '../member/pod/plan/restart-marks.ts'
+import type { PodFacts } from '../member/pod/pod.ts'
 import type { Action } from '../workload/actions.ts'
 import type { PostgresAnswer, PostgresFacts, RouteFacts } from '../workload/observed.ts'
 import { type Assessment, assess } from '../workload/plan/assessment.ts'
 import { nextActions } from '../workload/plan/next-actions.ts'
-import { noRestarts } from '../workload/plan/restart-marks.ts'
-import type { PodFacts } from '../workload/pod.ts'
 import { emptyWorld, observedIn, round, settings } from './plan-world.ts'
 
 type Answered = Extract<PostgresAnswer, { state: 'answered' }>

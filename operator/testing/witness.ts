@@ -8,8 +8,8 @@ import { canonicalJson, childNames, type ManagedDatabase, type Task } from '../.
 import { readRoute } from '../../routes/route.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
 import { hasEnded } from '../managed-database/plan/operation.ts'
+import { sizeAnnotation, volumeAnnotation } from '../member/pod/stateful-set.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import { sizeAnnotation, volumeAnnotation } from '../workload/children/stateful-set.ts'
 import { silent, testNamespace } from './installation.ts'
 import type { Scenario, Subject } from './scenarios.ts'
 

@@ -2,10 +2,10 @@
 import type { AnyObject, Draft, KindName, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
 import type { Rotations } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
+import type { ServerNames } from '../endpoint/certificate.ts'
+import type { VolumeChange } from '../member/storage/persistent-volume.ts'
 import type { Drift } from '../objects/foreign-fields.ts'
 import type { Owner } from '../objects/ownership.ts'
-import type { ServerNames } from './children/certificate.ts'
-import type { VolumeChange } from './children/persistent-volume.ts'
 import type { Correction } from './drifts.ts'
 import type { InstanceCondition } from './plan/findings.ts'
 

@@ -5,8 +5,8 @@
 import type { AnyObject, Cluster, KindName, LabelSelector } from '../../cluster/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { routeComponent } from '../../routes/route.ts'
+import { changedVolume, volumeFacts } from '../member/storage/persistent-volume.ts'
 import { isAnothers, ownerUidOf } from '../objects/ownership.ts'
-import { changedVolume, volumeFacts } from './children/persistent-volume.ts'
 import { LeftoversError } from './errors.ts'
 import type { Instance } from './instance.ts'
 

@@ -16,20 +16,25 @@ import {
 import { databaseRoles, previousPassword, rotationsOf, SealError } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import type { ClockGuard } from '../clock/guard.ts'
+import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } from '../endpoint/certificate.ts'
+import { openCredentials, type Passwords } from '../endpoint/credentials.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { nodeOf } from '../member/pod/node.ts'
+import { sizeInForce } from '../member/pod/plan/size.ts'
+import { podFacts } from '../member/pod/pod.ts'
+import { sizeText, volumeAnnotation } from '../member/pod/stateful-set.ts'
+import { systemIdentifierOf } from '../member/storage/claim.ts'
+import { comesAlone, copyNodeOf } from '../member/storage/copy-node.ts'
+import { copyName, type VolumeFacts, volumeFacts } from '../member/storage/persistent-volume.ts'
+import { volumeToAdopt } from '../member/storage/plan/retained.ts'
+import { provisioningOf } from '../member/storage/provisioning.ts'
+import { incarnationOn, retainedVolumes } from '../member/storage/retained.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { isUnderAnotherId, type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import { passwordsMark } from '../postgres/marks.ts'
-import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } from './children/certificate.ts'
-import { systemIdentifierOf } from './children/claim.ts'
-import { openCredentials, type Passwords } from './children/credentials.ts'
-import { copyName, type VolumeFacts, volumeFacts } from './children/persistent-volume.ts'
-import { sizeText, volumeAnnotation } from './children/stateful-set.ts'
-import { comesAlone, copyNodeOf } from './copy-node.ts'
 import type { Drifts } from './drifts.ts'
 import type { Instance } from './instance.ts'
-import { nodeOf } from './node.ts'
 import {
   type AskedRotations,
   type CertificateFacts,
@@ -45,11 +50,6 @@ import {
   type Volumes,
 } from './observed.ts'
 import { desiredNames } from './plan/desired.ts'
-import { volumeToAdopt } from './plan/retained.ts'
-import { sizeInForce } from './plan/size.ts'
-import { podFacts } from './pod.ts'
-import { provisioningOf } from './provisioning.ts'
-import { incarnationOn, retainedVolumes } from './retained.ts'
 
 export type Observer = {
   caches: Caches

@@ -16,16 +16,16 @@ import type {
 import { labels, type PinnedSize, type Region, type Rotations, type Size } from '../../crds/index.ts'
 import type { Route } from '../../routes/route.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
+import type { NodeFacts } from '../member/pod/node.ts'
+import type { PodFacts } from '../member/pod/pod.ts'
+import { systemIdentifierOf } from '../member/storage/claim.ts'
+import type { VolumeFacts } from '../member/storage/persistent-volume.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { ChecksumFailures } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
-import { systemIdentifierOf } from './children/claim.ts'
-import type { VolumeFacts } from './children/persistent-volume.ts'
 import type { Drifts } from './drifts.ts'
 import type { Instance } from './instance.ts'
-import type { NodeFacts } from './node.ts'
-import type { PodFacts } from './pod.ts'
 
 /** Whether the installation's keys are there: nothing is done without them, and they are never made anew. */
 type KeysFacts = {

@@ -4,6 +4,8 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { childNames, labels, systemNamespace } from '../../crds/index.ts'
 import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../../sealing/credentials.ts'
+import { createAccess } from '../member/postgres/access.ts'
+import { targetAt } from '../member/postgres/target.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { ownerKindAnnotation, ownerOf } from '../objects/ownership.ts'
 import { issueClientCertificate } from '../pki/index.ts'
@@ -14,9 +16,7 @@ import { startPostgres } from '../postgres/testing/postgres.ts'
 import { eventually, type Installation, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
 import { openRealInstallation } from '../testing/real-installation.ts'
 import { scratchFinalizer, startScratchOwner } from '../testing/scratch-owner.ts'
-import { createAccess } from './access.ts'
 import type { DataSource, InstanceSpec, InstanceStatus } from './instance.ts'
-import { targetAt } from './target.ts'
 
 type Scratch = { id: string; name: string }
 const first: Scratch = { id: randomUUID(), name: 'scratch' }

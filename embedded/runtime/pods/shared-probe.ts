@@ -1,5 +1,5 @@
 /**
- * The probe of WAL (operator/workload/children/wal-probe.ts) asks whether a file system takes a synced write. On
+ * The probe of WAL (operator/member/pod/wal-probe.ts) asks whether a file system takes a synced write. On
  * one machine many databases stand on the same one, so the answer for one of them is the answer for all. The
  * runtime writes itself to the file systems that its volumes are on: to start a process costs a process as large as this one twenty
  * milliseconds, and a command does not report a full disk for certain.
@@ -7,7 +7,7 @@
 import { statSync } from 'node:fs'
 import { constants, open, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { roomBytes, walProbeName } from '../../../operator/workload/children/wal-probe.ts'
+import { roomBytes, walProbeName } from '../../../operator/member/pod/wal-probe.ts'
 import { fullDiskCode } from './probes.ts'
 
 /** An exit code; undefined where the probe was cut off. */

@@ -1,6 +1,6 @@
 /** Notices at once that a disk of volumes is full: Postgres says so only when it needs another segment of WAL. */
 import { statfsSync } from 'node:fs'
-import { roomBytes } from '../../../operator/workload/children/wal-probe.ts'
+import { roomBytes } from '../../../operator/member/pod/wal-probe.ts'
 
 type DiskWatch = { isFull(): boolean; stop(): void }
 

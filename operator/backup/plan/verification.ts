@@ -6,7 +6,7 @@
 import { type Backup, type BackupVerification, verificationAsked, verificationOf } from '../../../crds/index.ts'
 import { readVerificationResult } from '../../../instance/verify/result.ts'
 import { preciseTime } from '../../../values/time.ts'
-import { readMessage } from '../../workload/pod.ts'
+import { readMessage } from '../../member/pod/pod.ts'
 import { isRelabelled } from '../id.ts'
 import type { Observed, VerifierEnd } from '../observed.ts'
 import type { Action, BackupDeadlines } from './actions.ts'

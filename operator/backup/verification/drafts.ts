@@ -5,10 +5,10 @@
  */
 import type { Draft } from '../../../cluster/index.ts'
 import { type Backup, childNames, labels } from '../../../crds/index.ts'
+import { placementOf } from '../../member/pod/placement.ts'
+import { podSecurityContext, securityContext } from '../../member/pod/security.ts'
 import { childMetadata, type Owner, ownerOf } from '../../objects/ownership.ts'
 import type { PodSettings } from '../../pod-settings.ts'
-import { placementOf } from '../../workload/children/placement.ts'
-import { podSecurityContext, securityContext } from '../../workload/children/security.ts'
 import type { SnapshotFacts } from '../observed.ts'
 
 export const verifierContainer = 'verify'

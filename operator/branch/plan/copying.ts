@@ -1,10 +1,10 @@
 /** A branch up to the moment in which the copy of its source is on record. All that does not wait for data is made meanwhile. Pure. */
 import { childNames } from '../../../crds/index.ts'
+import { noRestarts } from '../../member/pod/plan/restart-marks.ts'
 import { no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { assess } from '../../workload/plan/assessment.ts'
 import { nextActions } from '../../workload/plan/next-actions.ts'
-import { noRestarts } from '../../workload/plan/restart-marks.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 import { operationOf } from './operation.ts'

@@ -5,10 +5,10 @@
  */
 import { isUnmadeBranch, teardownFinalizer } from '../../../crds/index.ts'
 import { preciseTime } from '../../../values/time.ts'
+import { recordFromClaim } from '../../member/storage/plan/record.ts'
 import { type Finding, no } from '../../objects/conditions.ts'
 import { missingKey } from '../../workload/plan/keys.ts'
 import { marks } from '../../workload/plan/marks.ts'
-import { recordFromClaim } from '../../workload/plan/record.ts'
 import { earliest } from '../../workload/plan/waits.ts'
 import { isGoing, type Observed } from '../observed.ts'
 import { copying } from './copying.ts'

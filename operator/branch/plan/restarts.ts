@@ -3,8 +3,8 @@
  * it, and the one in the region's window, while that goes on.
  */
 import { annotations } from '../../../crds/index.ts'
-import { type MaintenanceTime, maintenanceMark } from '../../workload/plan/maintenance.ts'
-import type { Newest, Restarts } from '../../workload/plan/restart-marks.ts'
+import { type MaintenanceTime, maintenanceMark } from '../../member/pod/plan/maintenance.ts'
+import type { Newest, Restarts } from '../../member/pod/plan/restart-marks.ts'
 import type { Observed } from '../observed.ts'
 
 export function restartsOf(observed: Observed, newest: Newest, time: MaintenanceTime): Restarts {

@@ -9,9 +9,9 @@ import {
   type Task,
 } from '../../../crds/index.ts'
 import { preciseTime, timestamp } from '../../../values/time.ts'
+import { systemIdentifierAnnotation } from '../../member/storage/claim.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { branchSettings, type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
-import { systemIdentifierAnnotation } from '../../workload/children/claim.ts'
 import type { Observed } from '../observed.ts'
 
 const { now, ago, root, status: settled, observedOf, planOf } = settledBranch()

@@ -1,7 +1,8 @@
 /** When the Secrets for clients are written and deleted. Pure. */
+
+import { isRotationTaken } from '../../endpoint/plan/rotation.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Assessment } from '../../workload/plan/assessment.ts'
-import { isRotationTaken } from '../../workload/plan/rotation.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 

@@ -4,8 +4,8 @@
  * and none is for nothing: a database that serves is restarted for no old word of its own.
  */
 import { awaitedDeed } from '../../../crds/index.ts'
-import { type MaintenanceTime, maintenanceMark } from '../../workload/plan/maintenance.ts'
-import type { Newest, Restarts } from '../../workload/plan/restart-marks.ts'
+import { type MaintenanceTime, maintenanceMark } from '../../member/pod/plan/maintenance.ts'
+import type { Newest, Restarts } from '../../member/pod/plan/restart-marks.ts'
 import type { Observed } from '../observed.ts'
 import { isOver } from './deeds.ts'
 

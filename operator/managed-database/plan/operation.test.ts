@@ -10,11 +10,11 @@ import {
   type Task,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
+import { sizeAnnotation } from '../../member/pod/stateful-set.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
 import { settings } from '../../testing/plan-world.ts'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
-import { sizeAnnotation } from '../../workload/children/stateful-set.ts'
 
 const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = settledDatabase()
 const { claim, statefulSet } = children

@@ -19,14 +19,14 @@ import {
   type Task,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
+import { givenUpMessage, unfinished } from '../../endpoint/plan/rotation.ts'
+import { maskedRules } from '../../endpoint/route.ts'
+import { maintenanceAfter } from '../../member/pod/plan/maintenance.ts'
+import { comesIntoForce } from '../../member/pod/plan/size.ts'
+import { sizeAnnotation, sizeText } from '../../member/pod/stateful-set.ts'
 import { completed, conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
-import { maskedRules } from '../../workload/children/route.ts'
-import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
-import { maintenanceAfter } from '../../workload/plan/maintenance.ts'
-import { givenUpMessage, unfinished } from '../../workload/plan/rotation.ts'
-import { comesIntoForce } from '../../workload/plan/size.ts'
 import type { Observed } from '../observed.ts'
 
 type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>

@@ -4,11 +4,11 @@ import type { Branch, ManagedDatabaseStatus, Task } from '../../../crds/index.ts
 import { desiredDigests, desiredHash, teardownFinalizer } from '../../../crds/index.ts'
 import { readRoute } from '../../../routes/route.ts'
 import { timestamp } from '../../../values/time.ts'
+import { systemIdentifierAnnotation } from '../../member/storage/claim.ts'
+import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { settings } from '../../testing/plan-world.ts'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
-import { systemIdentifierAnnotation } from '../../workload/children/claim.ts'
-import type { VolumeFacts } from '../../workload/children/persistent-volume.ts'
 
 const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = settledDatabase()
 const { claim, statefulSet, route } = children

@@ -1,10 +1,10 @@
 /** What a database is waiting for, and whether it serves: table by table, for one that serves but for one thing. */
 import { describe, expect, test } from 'vitest'
 import { readRoute } from '../../../routes/route.ts'
+import { noRestarts } from '../../member/pod/plan/restart-marks.ts'
+import { writeHangsMessage } from '../../member/postgres/plan/health.ts'
+import { systemIdentifierAnnotation } from '../../member/storage/claim.ts'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
-import { systemIdentifierAnnotation } from '../children/claim.ts'
-import { writeHangsMessage } from './health.ts'
-import { noRestarts } from './restart-marks.ts'
 
 const { children, status: onRecord, observedOf, assessmentOf } = settledDatabase()
 const { claim, statefulSet, service, route } = children

@@ -3,28 +3,36 @@
  * and whether the database serves. Pure; what is done about it, `next-actions.ts` says.
  */
 
+import { credentialsFinding, keepsClientsIn } from '../../endpoint/plan/credentials.ts'
+import { areCredentialsLost } from '../../endpoint/plan/lost-credentials.ts'
+import { rotationStep, unfinished } from '../../endpoint/plan/rotation.ts'
+import { lostNode } from '../../member/pod/node.ts'
+import { unknownReference } from '../../member/pod/plan/catalogue.ts'
+import type { RestartsOf } from '../../member/pod/plan/restart-marks.ts'
+import type { SizeState } from '../../member/pod/plan/size.ts'
+import { isHeld, isStopped, mayStop } from '../../member/pod/plan/stop.ts'
+import type { PodFacts } from '../../member/pod/pod.ts'
+import { sizeText } from '../../member/pod/stateful-set.ts'
+import {
+  type Answered,
+  isFull,
+  isOwn,
+  presentAnswer,
+  stands,
+  writeHangs,
+  writeHangsMessage,
+} from '../../member/postgres/plan/health.ts'
+import { notLedTo } from '../../member/postgres/target.ts'
+import { type Autogrowth, autogrowth } from '../../member/storage/plan/autogrow.ts'
+import { unmadeMessage } from '../../member/storage/plan/unmade.ts'
+import { volumeFinding } from '../../member/storage/plan/volume.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
-import { sizeText } from '../children/stateful-set.ts'
-import { lostNode } from '../node.ts'
 import type { Observed } from '../observed.ts'
-import type { PodFacts } from '../pod.ts'
-import { notLedTo } from '../target.ts'
-import { type Autogrowth, autogrowth } from './autogrow.ts'
-import { unknownReference } from './catalogue.ts'
-import { credentialsFinding, keepsClientsIn } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
 import { contestFinding } from './drift.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
-import { type Answered, isFull, isOwn, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
-import { areCredentialsLost } from './lost-credentials.ts'
-import type { RestartsOf } from './restart-marks.ts'
-import { rotationStep, unfinished } from './rotation.ts'
-import type { SizeState } from './size.ts'
-import { isHeld, isStopped, mayStop } from './stop.ts'
-import { unmadeMessage } from './unmade.ts'
-import { volumeFinding } from './volume.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
 type Step =

@@ -1,13 +1,13 @@
 /** What is done next, and what is not done, for a database that serves but for one thing. */
 import { describe, expect, test } from 'vitest'
+import { serverNames } from '../../endpoint/certificate.ts'
+import { disruptionBudgetDraft } from '../../endpoint/disruption-budget.ts'
+import { noRestarts } from '../../member/pod/plan/restart-marks.ts'
 import { ownerMarks } from '../../objects/ownership.ts'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
 import type { Action } from '../actions.ts'
-import { serverNames } from '../children/certificate.ts'
-import { disruptionBudgetDraft } from '../children/disruption-budget.ts'
 import type { GrowthRefusal } from '../observed.ts'
 import { awaitsPostgres } from './next-actions.ts'
-import { noRestarts } from './restart-marks.ts'
 
 const { owner, children, observedOf, assessmentOf, actionsOf } = settledDatabase()
 const { inForce, region, podSettings, postgres } = observedOf()

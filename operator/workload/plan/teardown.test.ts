@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { readRoute } from '../../../routes/route.ts'
+import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
 import { emptyWorld, observedIn, round } from '../../testing/plan-world.ts'
-import type { VolumeFacts } from '../children/persistent-volume.ts'
 import type { Observed, Remains } from '../observed.ts'
 import { remove, type Teardown, teardown } from './teardown.ts'
 

@@ -4,12 +4,12 @@
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { gatewaysClosedAfterMs } from '../../../routes/route.ts'
+import { routeDraft } from '../../endpoint/route.ts'
+import { lostNode } from '../../member/pod/node.ts'
+import { copyName } from '../../member/storage/persistent-volume.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import type { Action } from '../actions.ts'
-import { copyName } from '../children/persistent-volume.ts'
-import { routeDraft } from '../children/route.ts'
-import { lostNode } from '../node.ts'
 import type { Observed } from '../observed.ts'
 
 export type Teardown = {

@@ -1,0 +1,21 @@
+/**
+ * The disruption budget of a database, where the installation asks for one: an eviction (a drain, an autoscaler that
+ * shrinks the cluster) is refused, since the only pod there is would go. A pod that does not run may be evicted.
+ */
+import type { Draft } from '../../cluster/index.ts'
+import { childNames } from '../../crds/index.ts'
+import { podSelector } from '../member/pod/addresses.ts'
+import { childMetadata, type Owner } from '../objects/ownership.ts'
+
+export function disruptionBudgetDraft(owner: Owner, incarnation: number): Draft<'PodDisruptionBudget'> {
+  return {
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    metadata: childMetadata(owner, childNames.service(owner.id), 'postgres'),
+    spec: {
+      maxUnavailable: 0,
+      unhealthyPodEvictionPolicy: 'AlwaysAllow',
+      selector: { matchLabels: podSelector(owner, incarnation) },
+    },
+  }
+}

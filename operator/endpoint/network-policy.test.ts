@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'vitest'
+import { labels } from '../../crds/index.ts'
+import { statefulSetDraft } from '../member/pod/stateful-set.ts'
+import { podSettings } from '../pod-settings.ts'
+import { smallShape } from '../testing/samples.ts'
+import { networkPolicyDraft } from './network-policy.ts'
+
+const owner = {
+  kind: 'ManagedDatabase' as const,
+  namespace: 'espalier-t-0',
+  name: 'shop',
+  uid: 'u',
+  id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8',
+  hostLabel: 'shop-6ba7b810',
+}
+const prometheus = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }
+const policy = networkPolicyDraft(owner, { metricsFrom: [prometheus] }).spec
+
+type Labels = Record<string, string>
+const matches = (selector: { matchLabels?: Labels } | undefined, labelsOf: Labels) =>
+  Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => labelsOf[key] === value)
+
+/** Whether a pod may come in, as a network that enforces the policy decides it (Kubernetes: Network Policies). */
+const admits = (namespace: string, pod: Labels, port: number, among = policy) =>
+  among?.ingress?.some(
+    ({ from, ports }) =>
+      ports?.some(each => each.port === port) &&
+      from?.some(peer => {
+        const isThere = peer.namespaceSelector
+          ? matches(peer.namespaceSelector, { 'kubernetes.io/metadata.name': namespace })
+          : namespace === owner.namespace
+        return isThere && matches(peer.podSelector, pod)
+      }),
+  )
+
+const ours = (component: string) => ({ 'app.kubernetes.io/name': 'espalier', 'app.kubernetes.io/component': component })
+
+describe('the fence around a database', () => {
+  test('selects the Postgres pod of every incarnation, and of no other database', () => {
+    const podOf = (id: string, incarnation: number) =>
+      statefulSetDraft({
+        owner: { ...owner, id },
+        incarnation,
+        image: 'i',
+        size: { name: 'small', version: 1 },
+        shape: smallShape,
+        volume: 'v',
+        suspended: false,
+        pods: podSettings.parse({}),
+      }).spec?.template.metadata?.labels ?? {}
+    expect(matches(policy?.podSelector, podOf(owner.id, 1))).toBe(true)
+    expect(matches(policy?.podSelector, podOf(owner.id, 7))).toBe(true)
+    expect(matches(policy?.podSelector, podOf('00000000-0000-4000-8000-000000000000', 1))).toBe(false)
+  })
+
+  test.each([
+    ['the gateway', 'espalier-system', ours('gateway'), true],
+    ['the operator', 'espalier-system', ours('operator'), true],
+    ['a service of the database', owner.namespace, { [labels.database]: owner.id, [labels.component]: 'rest' }, true],
+    ['the API', 'espalier-system', ours('api'), false],
+    ['a pod elsewhere that calls itself the gateway', owner.namespace, ours('gateway'), false],
+    ['a service of another database', owner.namespace, { [labels.database]: 'other' }, false],
+    ['a pod elsewhere with the label of the database', 'default', { [labels.database]: owner.id }, false],
+    ['any pod beside it', owner.namespace, {}, false],
+    ['whoever gathers metrics', 'monitoring', {}, false],
+  ])('decides about %s', (_, namespace, pod, admitted) => {
+    expect(admits(namespace, pod, 5432)).toBe(admitted)
+  })
+
+  test.each([
+    ['the API', 'espalier-system', ours('api'), true],
+    ['whoever gathers metrics', 'monitoring', {}, true],
+    ['the operator', 'espalier-system', ours('operator'), false],
+    ['the gateway', 'espalier-system', ours('gateway'), false],
+    ['a service of the database', owner.namespace, { [labels.database]: owner.id }, false],
+    ['a pod elsewhere that calls itself the API', 'default', ours('api'), false],
+  ])('decides about %s who asks the agent', (_, namespace, pod, admitted) => {
+    expect(admits(namespace, pod, 8432)).toBe(admitted)
+  })
+
+  test('lets nobody gather metrics who is not named', () => {
+    expect(admits('monitoring', {}, 8432, networkPolicyDraft(owner, { metricsFrom: [] }).spec)).toBe(false)
+  })
+
+  test('lets nobody out, and in by two ports alone', () => {
+    expect(policy?.policyTypes).toEqual(['Ingress', 'Egress'])
+    expect(policy?.egress).toBeUndefined()
+    expect(policy?.ingress?.flatMap(({ ports }) => ports?.map(({ port }) => port))).toEqual([5432, 8432])
+  })
+})

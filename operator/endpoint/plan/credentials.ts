@@ -1,0 +1,66 @@
+/** Whether the roles have the passwords of the credentials Secret. */
+
+import { annotations, rotationAnnotations } from '../../../crds/index.ts'
+import type { Answered } from '../../member/postgres/plan/health.ts'
+import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
+import type { Observed } from '../../workload/observed.ts'
+import { areCredentialsLost, lostCredentialsMessage } from './lost-credentials.ts'
+import { undone } from './rotation.ts'
+
+const secretImmutable = 'SecretImmutable'
+
+/** What concerns passwords alone, and keeps no client out that knows one. */
+export const keepsClientsIn = (observed: Observed, { reason }: Finding): boolean =>
+  areCredentialsLost(observed) || reason === secretImmutable
+
+/** There is no copy of the passwords, so the operator does not delete this Secret to create it again, as it does with other children. */
+function immutableFinding({ children }: Observed): Finding {
+  const name = children.credentials?.metadata.name
+  return no(
+    secretImmutable,
+    `Secret ${name}: immutable: another manager set it to true, so no password can be replaced. While no rotation is requested, ` +
+      `annotate the Secret with ${annotations.force}=true, save it as YAML, remove the annotation and the field immutable from the file, ` +
+      'and run kubectl replace --force -f FILE',
+  )
+}
+
+export function credentialsFinding(observed: Observed, answered: Answered): Finding {
+  const { credentials } = observed
+  const found = finding(observed, answered)
+  const isMute = credentials.state === 'readable' && credentials.isImmutable === true
+  const isWriting = credentials.state === 'readable' && undone(observed).length > 0
+  return isMute && (found.status === 'True' || isWriting) ? immutableFinding(observed) : found
+}
+
+function finding(observed: Observed, answered: Answered): Finding {
+  const { credentials, postgres, instance } = observed
+  if (areCredentialsLost(observed)) return no('CredentialsLost', lostCredentialsMessage(observed))
+  if (credentials.state === 'absent') return no('Minting', 'the credentials are being minted')
+  if (credentials.state === 'unreadable')
+    return no(
+      'CredentialsUnreadable',
+      `${credentials.message}; put the Secret, or the key, back. Only where that is lost, delete the Secret (annotation ${annotations.force}=true), and have new ones made by replacing one (annotation ${rotationAnnotations.app})`,
+    )
+  const roles = credentials.previous.join(', ')
+  if (undone(observed).length > 0)
+    return no(
+      'RotationUnsettled',
+      `${roles}: the password was not replaced in time; which one is valid, Postgres will tell`,
+    )
+  if (roles !== '')
+    return yes('Rotating', `${roles}: the password is being replaced; until that is done the one before is valid`)
+  const pending = no('RolesPending', 'the roles get their passwords')
+  if (answered === undefined || postgres?.mark !== credentials.mark) {
+    const before = conditionOf(instance.status, 'CredentialsReady')
+    const isSince = before !== undefined && before.lastTransitionTime >= credentials.mintedAt
+    const stands =
+      before?.status === 'True' && isSince && (postgres === undefined || postgres.mark === credentials.mark)
+    return stands ? yes(before.reason, before.message) : pending
+  }
+  if (!answered.rolesInOrder) return pending
+  if (answered.changedByUser.length === 0) return yes('InOrder', 'the roles have the passwords of the Secret')
+  return yes(
+    'PasswordChangedByUser',
+    `${answered.changedByUser.join(', ')}: the password was changed in Postgres; the one shown here does not work`,
+  )
+}

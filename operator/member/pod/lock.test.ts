@@ -1,0 +1,88 @@
+/** When a Postgres that a restore stops counts as stopped, and what keeps it from starting. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Pod, StatefulSet } from '../../../cluster/index.ts'
+import { apiVersion, childNames, labels, type Restore } from '../../../crds/index.ts'
+import { type Installation, openInstallation, testNamespace } from '../../testing/installation.ts'
+import { restore } from '../../testing/observed-restore.ts'
+import { lock, lockOf, stopOf } from './lock.ts'
+
+let installation: Installation
+beforeAll(async () => {
+  installation = await openInstallation({ fakes: false })
+  holder = await cluster().create('Restore', {
+    ...{ apiVersion, kind: 'Restore', metadata: { name: 'back', namespace: testNamespace } },
+    spec: { databaseName: 'one', databaseId: 'i', target: { backupName: 'one-1' } },
+  })
+})
+afterAll(() => installation.close())
+
+const cluster = () => installation.cluster
+let holder: Restore
+const of = (id: string) => ({ namespace: testNamespace, id, incarnation: 1 })
+const template: NonNullable<StatefulSet['spec']>['template'] = {
+  metadata: { labels: { app: 'x' } },
+  spec: { containers: [{ name: 'postgres', image: 'postgres:18', resources: { requests: { cpu: '1' } } }] },
+}
+
+async function set(id: string, replicas: number, status?: StatefulSet['status']): Promise<void> {
+  const made = await cluster().create('StatefulSet', {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: childNames.statefulSet(id, 1), namespace: testNamespace },
+    spec: { replicas, serviceName: 'x', selector: { matchLabels: { app: 'x' } }, template },
+  })
+  if (status !== undefined) await cluster().replaceStatus('StatefulSet', { ...made, status })
+}
+const pod = (id: string, metadata: Partial<Pod['metadata']> = {}) =>
+  cluster().create('Pod', {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: childNames.pod(id, 1), namespace: testNamespace, ...metadata },
+    spec: { containers: [{ name: 'postgres', image: 'postgres:18' }] },
+  })
+
+describe('a Postgres', () => {
+  test.each<[string, number, StatefulSet['status'], string]>([
+    ['that is to run, runs', 1, { observedGeneration: 1, replicas: 0 }, 'running'],
+    ['whose StatefulSet nobody has seen, may run', 0, undefined, 'running'],
+    ['whose StatefulSet was seen as it was before, may run', 0, { observedGeneration: 0, replicas: 0 }, 'running'],
+    ['whose StatefulSet has a pod still, runs', 0, { observedGeneration: 1, replicas: 1 }, 'running'],
+    ['of which neither is so, has stopped', 0, { observedGeneration: 1, replicas: 0 }, 'stopped'],
+  ])('%s', async (what, replicas, status, expected) => {
+    const id = what.replaceAll(/[^a-z]/g, '').slice(-30)
+    await set(id, replicas, status)
+    expect(await stopOf(cluster(), of(id), holder)).toBe(expected)
+  })
+
+  test('with a pod runs, whatever its StatefulSet says', async () => {
+    await set('podded', 0, { observedGeneration: 1, replicas: 0 })
+    const made = await pod('podded', { labels: { [labels.database]: 'podded' } })
+    expect(await stopOf(cluster(), of('podded'), holder)).toBe('running')
+    await lock(cluster(), of('podded'), holder)
+    expect(await lockOf(cluster(), of('podded'), holder)).toBeUndefined()
+    await cluster().delete('Pod', made.metadata)
+    expect(await stopOf(cluster(), of('podded'), holder)).toBe('stopped')
+  })
+
+  test('without a StatefulSet has nothing that makes a pod', async () => {
+    expect(await stopOf(cluster(), of('bare'), holder)).toBe('locked')
+    await lock(cluster(), of('bare'), holder)
+    expect(await lockOf(cluster(), of('bare'), holder)).toBeUndefined()
+  })
+
+  test('under a lock cannot be started by whoever acts on old news; another restore does not have the lock', async () => {
+    await set('held', 0, { observedGeneration: 1, replicas: 0 })
+    await lock(cluster(), of('held'), holder)
+    await lock(cluster(), of('held'), holder)
+    expect(await stopOf(cluster(), of('held'), holder)).toBe('locked')
+    await expect(pod('held')).rejects.toMatchObject({ reason: 'AlreadyExists' })
+    expect(await stopOf(cluster(), of('held'), restore(undefined, { uid: 'other' }))).toBe('running')
+    const held = await lockOf(cluster(), of('held'), holder)
+    expect(held?.spec).toMatchObject({
+      schedulingGates: [{ name: 'espalier.dev/lock' }],
+      containers: [{ image: 'postgres:18', command: ['false'], resources: { requests: { cpu: '1' } } }],
+    })
+    expect(held?.spec?.volumes).toBeUndefined()
+    expect(held?.metadata.ownerReferences).toMatchObject([{ kind: 'Restore', uid: holder.metadata.uid }])
+  })
+})

@@ -1,0 +1,55 @@
+/** What others change on a pod that runs: put back from the template that it was made from, and never a reason to restart it. */
+import { expect, test } from 'vitest'
+import { type Given, settledDatabase } from '../../../testing/settled.ts'
+import { restartAnnotation, sizeAnnotation } from '../stateful-set.ts'
+
+const { observedOf, actionsOf } = settledDatabase()
+const { statefulSet, pod } = observedOf().children
+if (statefulSet === undefined || pod === undefined) throw new Error('it serves')
+const wanted = statefulSet.spec?.template.metadata?.annotations?.[sizeAnnotation]
+
+/** A pod whose annotation of the size another manager has changed, made from a revision. */
+const edited = (revision: string | undefined, status: object): Given => ({
+  pod: { size: 'huge/9', revision },
+  children: {
+    pod: {
+      ...pod,
+      metadata: {
+        ...pod.metadata,
+        annotations: { ...pod.metadata.annotations, [sizeAnnotation]: 'huge/9', theirs: 'x' },
+      },
+    },
+    statefulSet: {
+      ...statefulSet,
+      metadata: { ...statefulSet.metadata, generation: 3 },
+      status: { replicas: 1, observedGeneration: 3, updateRevision: 'one', ...status },
+    },
+  },
+})
+const doneTo = (given: Given) =>
+  actionsOf(given).filter(action => action.do === 'repair-pod' || (action.do === 'delete' && action.kind === 'Pod'))
+
+test('an annotation that another manager changed is put back, and the pod is not restarted', () => {
+  expect(wanted).toBeDefined()
+  expect(doneTo(edited('one', {}))).toMatchObject([
+    { do: 'repair-pod', annotations: { [sizeAnnotation]: wanted }, labels: {}, images: {} },
+  ])
+})
+
+test.each([
+  ['made from an earlier template', edited('zero', {})],
+  ['of an unknown template', edited(undefined, { updateRevision: undefined })],
+])('a pod %s is restarted where it is not what was requested', (_, given) => {
+  expect(doneTo(given)).toMatchObject([{ do: 'delete' }])
+})
+
+test('nothing is decided by a StatefulSet whose controller has not seen it', () => {
+  expect(doneTo(edited('one', { observedGeneration: 2 }))).toEqual([])
+})
+
+test('annotations that the template does not have stay', () => {
+  const given = edited('one', {})
+  const marks = { ...pod.metadata.annotations, theirs: 'x', [restartAnnotation]: 'never' }
+  const pods = { ...pod, metadata: { ...pod.metadata, annotations: marks } }
+  expect(doneTo({ ...given, pod: { revision: 'one' }, children: { ...given.children, pod: pods } })).toEqual([])
+})

@@ -1,0 +1,47 @@
+/**
+ * What others changed on the pod itself, put back in place: the labels by which Service and StatefulSet find it, images,
+ * whose container its node then restarts, and annotations by which the operator decides whether the pod is out of date.
+ */
+import type { Pod, StatefulSet } from '../../../../cluster/index.ts'
+import type { Action } from '../../../workload/actions.ts'
+import type { Observed } from '../../../workload/observed.ts'
+import type { Assessment } from '../../../workload/plan/assessment.ts'
+import { templateAnnotation } from '../stateful-set.ts'
+
+const annotationPrefix = 'espalier.dev/'
+
+export function podRepair(
+  { children, pod: facts }: Observed,
+  { desired: { statefulSet } }: Pick<Assessment, 'desired'>,
+): Action[] {
+  const { pod, statefulSet: live } = children
+  const template = statefulSet?.spec?.template
+  if (pod === undefined || facts === undefined || facts.terminating || template === undefined) return []
+  const wanted = template.metadata?.labels ?? {}
+  const labels = Object.fromEntries(
+    Object.entries(wanted).filter(([name, value]) => pod.metadata.labels?.[name] !== value),
+  )
+  const isOfTemplate = facts.template === template.metadata?.annotations?.[templateAnnotation]
+  const image = isOfTemplate ? template.spec?.containers[0]?.image : facts.image
+  const images = image === undefined ? {} : Object.fromEntries(facts.editedImages.map(name => [name, image]))
+  const annotations = isOfRevision(live, facts.revision) ? lostAnnotations(live, pod) : {}
+  if ([labels, images, annotations].every(changes => Object.keys(changes).length === 0)) return []
+  const { namespace = '', name } = pod.metadata
+  return [{ do: 'repair-pod', name, namespace, uid: facts.uid, labels, images, annotations }]
+}
+
+/** Whether the pod was made from the StatefulSet's template as it is now. Of another template nobody knows the annotations. */
+function isOfRevision(set: StatefulSet | undefined, revision: string | undefined): boolean {
+  const { observedGeneration, updateRevision } = set?.status ?? {}
+  const isSeen = (observedGeneration ?? 0) >= (set?.metadata.generation ?? 0)
+  return isSeen && revision !== undefined && revision === updateRevision
+}
+
+function lostAnnotations(set: StatefulSet | undefined, pod: Pod): Record<string, string> {
+  const wanted = set?.spec?.template.metadata?.annotations ?? {}
+  return Object.fromEntries(
+    Object.entries(wanted).filter(
+      ([name, value]) => name.startsWith(annotationPrefix) && pod.metadata.annotations?.[name] !== value,
+    ),
+  )
+}

@@ -1,0 +1,66 @@
+/**
+ * The one gate before anything of ours stops Postgres: a new size or volume, a restart that was asked for or is due,
+ * suspension. Whatever stops a pod, and is not the deletion of the database itself, asks here first.
+ */
+
+import { conditionOf } from '../../../objects/conditions.ts'
+import type { Observed } from '../../../workload/observed.ts'
+import { isKept, mayRunOnRecorded, perilOf } from '../../storage/plan/peril.ts'
+import { isToBeReplaced } from '../../storage/plan/unmade.ts'
+import { sizeText } from '../stateful-set.ts'
+
+/**
+ * Whether the data outlive the pod. A claim or volume that somebody deletes is held by nothing but the pod that uses it;
+ * where the claim is lost, the volume may be there all the same, under a Postgres that runs.
+ */
+export function mayStop(observed: Observed): boolean {
+  const peril = perilOf(observed)
+  if (peril === 'none' || isKept(observed)) return true
+  return peril === 'lost' && !mayRunOnRecorded(observed)
+}
+
+/**
+ * Whether a stop is also the occasion to bind the volume to a new claim. Then the StatefulSet goes to no pod, rather than
+ * that its pod is deleted for another to be made.
+ */
+export const stopsToRebind = (observed: Observed): boolean => {
+  const peril = perilOf(observed)
+  return peril === 'going' || peril === 'detached'
+}
+
+/** Whether another size is on its way. A claim that goes does not grow any more, so the new claim comes first. */
+function isResizing({ instance, inForce, size }: Observed): boolean {
+  const { spec, status } = instance
+  const runs = conditionOf(status, 'Progressing')?.status === 'True'
+  return runs && size !== undefined && sizeText(spec.size) !== sizeText(inForce.pinned)
+}
+
+/**
+ * Whether a suspension waits for what needs Postgres: only as long as nothing has begun to stop Postgres. One that is down, such as after
+ * a crash, is started again. What waits for it fails by a deadline of its own (operator/backup/plan/patience.ts).
+ */
+export const isHeld = (observed: Observed): boolean => {
+  const { instance, children, pod, held } = observed
+  if (held === undefined || !instance.spec.suspended || children.statefulSet?.spec?.replicas === 0) return false
+  const isUp = pod?.address !== undefined && !pod.terminating
+  return isUp || (children.statefulSet !== undefined && perilOf(observed) === 'none')
+}
+
+/** Whether a suspension may stop the pod that there is. */
+const maySuspend = (observed: Observed): boolean => mayStop(observed) && !isHeld(observed)
+
+/** Whether no pod is to run: fenced off, suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
+export function isStopped(observed: Observed): boolean {
+  const { instance, children, pod } = observed
+  const peril = perilOf(observed)
+  if (instance.isFenced) return pod === undefined || mayStop(observed)
+  if (peril === 'lost') return !mayRunOnRecorded(observed) || (instance.spec.suspended && maySuspend(observed))
+  if (isToBeReplaced(observed)) return true
+  if (stopsToRebind(observed) && mayStop(observed)) {
+    // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
+    const isDown = pod === undefined || pod.terminating || pod.address === undefined
+    if (peril === 'detached' || isDown || isResizing(observed)) return true
+    if (children.statefulSet?.spec?.replicas === 0) return true
+  }
+  return instance.spec.suspended && ((pod === undefined && !isHeld(observed)) || maySuspend(observed))
+}

@@ -1,0 +1,169 @@
+/** From which template a pod is made, and of which image: what a new release brings waits for a restart. */
+import { describe, expect, test } from 'vitest'
+import type { StatefulSet } from '../../../../cluster/index.ts'
+import { labels } from '../../../../crds/index.ts'
+import { type Given, settledDatabase } from '../../../testing/settled.ts'
+import { imageAnnotation, restartAnnotation, sizeAnnotation, templateAnnotation } from '../stateful-set.ts'
+import { walProbeAnnotation } from '../wal-probe.ts'
+import { noRestarts, type RestartsOf } from './restart-marks.ts'
+import { referenceOf } from './template.ts'
+
+type Spec = NonNullable<StatefulSet['spec']>
+type Template = Spec['template']
+
+const { children, observedOf, assessmentOf } = settledDatabase()
+const { claim, statefulSet } = children
+const live = statefulSet.spec as Spec
+const { podSettings } = observedOf()
+const at = '2026-01-01T00:00:00Z'
+const digest = `sha256:${'a'.repeat(64)}`
+
+/** Other values of the chart, by which a pod's template is another. */
+const newer = { podSettings: { ...podSettings, priorityClassName: 'databases' } }
+const setOf = (template: Partial<Template>, replicas = 1): StatefulSet => ({
+  ...statefulSet,
+  spec: { ...live, replicas, template: { ...live.template, ...template } },
+})
+const annotated = (changes: Record<string, string | undefined>): Template => ({
+  ...live.template,
+  metadata: {
+    ...live.template.metadata,
+    annotations: { ...live.template.metadata?.annotations, ...changes } as Record<string, string>,
+  },
+})
+/** What the pod is to be made from by now. */
+const templateFor = (given: Given, restarts: RestartsOf = noRestarts): Template => {
+  const { spec } = assessmentOf({ ...given, rest: { ...newer, ...given.rest } }, restarts).desired.statefulSet ?? {}
+  if (spec === undefined) throw new Error('there is a StatefulSet')
+  return spec.template
+}
+const imagesOf = ({ spec }: Template) =>
+  [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])].map(({ image }) => image)
+
+test('no container says whose it is: those of all instances of a size are kept once', () => {
+  const id = statefulSet.metadata.labels?.[labels.database]
+  const { initContainers, containers } = templateFor({ status: { volume: undefined } }).spec ?? {}
+  expect(containers).toHaveLength(2)
+  expect(JSON.stringify([initContainers, containers])).not.toContain(id)
+})
+
+describe('a newer template', () => {
+  const takes = (given: Given, restarts?: RestartsOf) =>
+    templateFor(given, restarts).spec?.priorityClassName === 'databases'
+  const asked: RestartsOf = () => ({
+    marks: { restart: 'r', maintenance: undefined },
+    isUnsure: false,
+    isGivenUp: false,
+  })
+  const due: RestartsOf = () => ({ marks: { restart: undefined, maintenance: 'm' }, isUnsure: false, isGivenUp: false })
+  const stuck = { pod: { isStuck: true } }
+  const going = { claim: { ...claim, metadata: { ...claim.metadata, deletionTimestamp: at } } }
+
+  test.each<[string, Given, boolean, RestartsOf?]>([
+    ['waits while Postgres runs', {}, false],
+    ['waits while Postgres has crashed, or is on its way', { pod: { address: undefined } }, false],
+    ['waits while the pod is moved to another node', { pod: undefined }, false],
+    ['is taken at the first start', { status: { volume: undefined } }, true],
+    ['is taken by a suspension', { spec: { suspended: true } }, true],
+    ['is taken by a resumption', { children: { statefulSet: setOf({}, 0) } }, true],
+    ['is taken where the pod will not come to run', stuck, true],
+    [
+      'is taken with another size',
+      { children: { statefulSet: setOf(annotated({ [sizeAnnotation]: 'large-v1' })) } },
+      true,
+    ],
+    ['is taken with a restart that is asked for', {}, true, asked],
+    ['is taken with one in a window', {}, true, due],
+    [
+      'waits where that has been',
+      { children: { statefulSet: setOf(annotated({ [restartAnnotation]: 'r' })) } },
+      false,
+      asked,
+    ],
+    ['waits where nothing must stop the pod', { ...stuck, children: going }, false],
+  ])('%s', (_, given, is, restarts) => {
+    expect(takes(given, restarts)).toBe(is)
+  })
+
+  test('that makes the same pod is taken at once, with what it says beside that', () => {
+    const bare = annotated({ [walProbeAnnotation]: undefined })
+    const template = (pods: object) => templateFor({ children: { statefulSet: setOf(bare) }, rest: pods })
+    expect(template({ podSettings }).metadata?.annotations?.[walProbeAnnotation]).toBe('true')
+    expect(template(newer).metadata?.annotations?.[walProbeAnnotation]).toBeUndefined()
+  })
+  test('is the one of the first StatefulSet there is', () => {
+    const { newestTemplate } = assessmentOf({ rest: newer }).desired
+    const template = templateFor({ children: { statefulSet: undefined } })
+    expect(template.metadata?.annotations?.[templateAnnotation]).toBe(newestTemplate)
+    expect(newestTemplate).not.toBe(live.template.metadata?.annotations?.[templateAnnotation])
+  })
+})
+
+describe('a template that stays', () => {
+  test('is stated as it was, and nothing of what the API server says of it', () => {
+    const creationTimestamp = at
+    const present = { ...live.template, metadata: { ...live.template.metadata, creationTimestamp } }
+    expect(templateFor({ children: { statefulSet: setOf(present) } })).toEqual(live.template)
+  })
+  test('of an older operator has its image named', () => {
+    const { [imageAnnotation]: image, ...others } = live.template.metadata?.annotations ?? {}
+    const bare = { metadata: { annotations: others }, ...(live.template.spec ? { spec: live.template.spec } : {}) }
+    const kept = templateFor({ children: { statefulSet: setOf({ metadata: { annotations: others } }) } })
+    expect(kept).toEqual({ ...bare, metadata: { annotations: { ...others, [imageAnnotation]: image } } })
+  })
+})
+
+describe('the image as the installation names it', () => {
+  test('stands on the template, or else on its container', () => {
+    expect(referenceOf(annotated({ [imageAnnotation]: 'postgres:17' }))).toBe('postgres:17')
+    expect(referenceOf({ ...live.template, metadata: {} })).toBe('postgres:18')
+    expect(referenceOf({ ...live.template, metadata: undefined })).toBe('postgres:18')
+    expect([referenceOf({}), referenceOf(undefined)]).toEqual([undefined, undefined])
+  })
+})
+
+describe('the image of a pod', () => {
+  const pulled = { imageId: `docker.io/library/postgres@${digest}` }
+  const pinned = `postgres:18@${digest}`.replace(':18', '')
+  const of = (image: string): Partial<Template> => ({
+    spec: {
+      ...live.template.spec,
+      containers: (live.template.spec?.containers ?? []).map(one => ({ ...one, image })),
+      initContainers: (live.template.spec?.initContainers ?? []).map(one => ({ ...one, image })),
+    } as NonNullable<Template['spec']>,
+  })
+  const made = { children: { statefulSet: setOf(of(pinned)) } }
+
+  test.each<[string, Given, string]>([
+    ['is the one that is named, at first', { children: { statefulSet: undefined } }, 'postgres:18'],
+    ['is the one that is named, before a node has it', { pod: undefined }, 'postgres:18'],
+    [
+      'is the one that is named, where its node does not say what it is',
+      { pod: { imageId: 'sha256:1' } },
+      'postgres:18',
+    ],
+    ['is the very one that its node has, from then on', { pod: pulled }, pinned],
+    ['is that for good', { ...made, pod: { imageId: `docker.io/library/postgres@sha256:${'b'.repeat(64)}` } }, pinned],
+    ['is that without a pod', { ...made, pod: undefined }, pinned],
+    ['is not that of a pod made from another template', { pod: { ...pulled, template: 'other' } }, 'postgres:18'],
+    ['is that also where the template is taken anew', { ...made, status: { volume: undefined } }, pinned],
+    [
+      'is another where another is named and taken',
+      { ...made, rest: { image: 'postgres:18.1' }, status: { volume: undefined } },
+      'postgres:18.1',
+    ],
+    ['is what it was where another is named and not taken', { ...made, rest: { image: 'postgres:18.1' } }, pinned],
+    ['is what it was where none is named any more', { ...made, rest: { image: undefined } }, pinned],
+  ])('%s', (_, given, image) => {
+    expect(new Set(imagesOf(templateFor(given)))).toEqual(new Set([image]))
+  })
+  test('is the same of all its containers, and changes nothing else of them', () => {
+    const template = templateFor({ pod: pulled })
+    expect(template).toEqual({ ...live.template, ...of(pinned) })
+    expect(imagesOf(template)).toEqual([pinned, pinned, pinned])
+  })
+  test('of a pod that has no containers before it is of none', () => {
+    const { initContainers: _, ...spec } = live.template.spec as NonNullable<Template['spec']>
+    expect(templateFor({ children: { statefulSet: setOf({ spec }) } }).spec).not.toHaveProperty('initContainers')
+  })
+})

@@ -1,0 +1,126 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { PostgresAnswer, PostgresFacts } from '../../workload/observed.ts'
+import { intervalMs, nextProbe, type ProbeTime, retryDelay, slowDelay } from './next-probe.ts'
+
+const answered: PostgresAnswer = {
+  state: 'answered',
+  systemIdentifier: '1',
+  rolesInOrder: true,
+  changedByUser: [],
+  login: 'succeeded',
+  certificate: undefined,
+  hasRoom: true,
+  walHangs: false,
+  walPosition: '0/1',
+  checksumFailures: undefined,
+  platformInOrder: true,
+  configuration: { inForce: 'd', onDisk: 'd', isMounted: true, refused: null, errors: [], pendingRestart: [] },
+}
+const facts: PostgresFacts = {
+  at: 1_000,
+  run: 'r',
+  ready: true,
+  mark: 'm',
+  answer: answered,
+  slow: 0,
+  isDoubtful: false,
+  isOutdated: false,
+}
+const at = (more: Partial<ProbeTime> = {}) =>
+  nextProbe({
+    key: 'n/a',
+    facts,
+    pod: { run: 'r', ready: true, startedAt: 0 },
+    awaited: false,
+    certificateIssuedAt: undefined,
+    latestCertificateAt: undefined,
+    suspectedAt: undefined,
+    operatorStartedAt: 0,
+    now: 2_000,
+    ...more,
+  })
+
+describe('the next look', () => {
+  test('is at once where something is waited for, and spread over the interval where nothing is', () => {
+    expect(at({ facts: undefined, awaited: true })).toBe(2_000)
+    const spread = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map(key => at({ facts: undefined, key }))
+    expect(Math.min(...spread)).toBeGreaterThanOrEqual(0)
+    expect(Math.max(...spread)).toBeLessThan(intervalMs)
+    expect(Math.max(...spread) - Math.min(...spread)).toBeGreaterThan(intervalMs / 3)
+  })
+  test('is at once of one that nothing is known of, where its certificate was issued since the operator started', () => {
+    const operatorStartedAt = 1_900_500
+    const unknown = { facts: undefined, operatorStartedAt, now: 1_902_000 }
+    expect(at({ ...unknown, latestCertificateAt: 1_901_000 })).toBe(1_902_000)
+    expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBeGreaterThan(1_902_000)
+    expect(at({ ...unknown, latestCertificateAt: 1_800_000 })).toBeGreaterThan(1_902_000)
+  })
+  test('is five minutes after the last where nothing happens', () => {
+    expect(at()).toBeGreaterThanOrEqual(facts.at + 300_000)
+    expect(at()).toBeLessThanOrEqual(facts.at + 360_000)
+  })
+  test('is at once where Postgres was started anew, or came to be ready, or something was done in it', () => {
+    expect(at({ pod: { run: 'other', ready: true, startedAt: 0 }, awaited: true })).toBe(2_000)
+    expect(at({ pod: { run: 'r', ready: false, startedAt: 0 } })).toBe(2_000)
+    expect(at({ facts: { ...facts, isOutdated: true } })).toBe(2_000)
+  })
+  test('is ever later while what is done in it fails', () => {
+    const after = (failures: number) => at({ facts: { ...facts, isOutdated: true, failures }, now: 1_000 })
+    expect([1, 2, 3, 20].map(after)).toEqual([1_250, 1_500, 2_000, 61_000])
+    expect(at({ facts: { ...facts, failures: 20 }, now: 1_000 })).toBe(at({ now: 1_000 }))
+  })
+  test('is within seconds of a suspicion, and no more often than every few', () => {
+    expect(at({ suspectedAt: 2_000 })).toBe(6_000)
+    expect(at({ suspectedAt: 60_000, now: 60_000 })).toBe(60_000)
+    expect(at({ facts: undefined, suspectedAt: 2_000 })).toBe(2_000)
+  })
+  test('is soon after a doubtful one, and after a reload as long as the certificate may still be on its way', () => {
+    expect(at({ facts: { ...facts, isDoubtful: true } })).toBe(2_000)
+    const reloaded = { ...facts, isOutdated: true }
+    expect(at({ facts: reloaded, certificateIssuedAt: 1_000 })).toBe(1_100)
+    expect(at({ facts: reloaded, certificateIssuedAt: 1_000, now: 61_000 })).toBe(6_000)
+  })
+  test('is a minute after a commit that hung, which leaves a process behind', () => {
+    expect(at({ facts: { ...facts, answer: { ...answered, walHangs: true } }, awaited: true })).toBe(61_000)
+  })
+  test('comes ever more rarely while Postgres does not start', () => {
+    const delays = [0, 10_000, 100_000].map(retryDelay)
+    expect(delays).toEqual(delays.toSorted((left, right) => left - right))
+    expect(delays[0]).toBe(20)
+  })
+})
+
+const anyFacts = fc.record({
+  at: fc.nat(1_000_000),
+  slow: fc.integer({ min: 1, max: 40 }),
+  isOutdated: fc.boolean(),
+  hasAnswer: fc.boolean(),
+})
+const anyTime = fc.record({
+  awaited: fc.boolean(),
+  certificateIssuedAt: fc.option(fc.nat(1_000_000), { nil: undefined }),
+  suspectedAt: fc.option(fc.nat(1_000_000), { nil: undefined }),
+  sinceMs: fc.nat(1_000_000),
+})
+
+describe('slow looks', () => {
+  test('never make the next one sooner than it would be without them, whatever else is the case', () => {
+    fc.assert(
+      fc.property(anyFacts, anyTime, ({ hasAnswer, ...some }, { sinceMs, ...time }) => {
+        const known = { ...facts, ...some, answer: hasAnswer ? answered : undefined }
+        const now = known.at + sinceMs
+        const quick = at({ facts: { ...known, slow: 0, isOutdated: false }, ...time, suspectedAt: undefined, now })
+        expect(at({ facts: known, ...time, now })).toBeGreaterThanOrEqual(quick)
+      }),
+    )
+  })
+  test('make looks rarer with each, up to a bound', () => {
+    for (const usualMs of [20, 2_000, intervalMs]) {
+      const delays = Array.from({ length: 60 }, (_, index) => slowDelay(index + 1, usualMs))
+      expect(delays).toEqual(delays.toSorted((left, right) => left - right))
+      expect(delays[1]).toBeGreaterThan(usualMs)
+      expect(delays.at(-1)).toBe(20 * 60_000)
+    }
+  })
+})

@@ -1,0 +1,233 @@
+import { describe, expect, test } from 'vitest'
+import type { PostgresObservation, RoleObservation } from '../../postgres/administrator.ts'
+import { eventually, silent } from '../../testing/installation.ts'
+import type { Login, PostgresAccess } from './access.ts'
+import { answerOf, createProber, type ProbeRequest } from './prober.ts'
+
+const role = (password: RoleObservation['password'] = 'ours', mark = 'm'): RoleObservation => ({
+  exists: true,
+  password,
+  credentialsMark: mark,
+})
+type Reachable = Extract<PostgresObservation, { reachable: true }>
+const observation = (more: Partial<Reachable> = {}): Reachable => ({
+  reachable: true,
+  serverVersion: 180000,
+  systemIdentifier: '1',
+  inRecovery: false,
+  checksums: true,
+  roles: { admin: role(), app: role(), app_read_only: role() },
+  applicationDatabase: true,
+  certificate: 'c',
+  walPosition: '0/1',
+  checksumFailures: null,
+  wal: 'unasked',
+  hasRoom: true,
+  privilegesInOrder: true,
+  platformInOrder: true,
+  configuration: { inForce: 'd', onDisk: 'd', isMounted: true, refused: null, errors: [], pendingRestart: [] },
+  ...more,
+})
+
+describe('what a look comes to', () => {
+  test.each<[string, Partial<Reachable>, object]>([
+    ['all well', {}, { state: 'answered', rolesInOrder: true, changedByUser: [] }],
+    ['recovery', { inRecovery: true }, { state: 'refused', reason: 'starting' }],
+    ['no database', { applicationDatabase: false }, { rolesInOrder: false }],
+    ['no privileges', { privilegesInOrder: false }, { rolesInOrder: false }],
+    [
+      "a user's password",
+      { roles: { admin: role(), app: role('changed'), app_read_only: role('absent') } },
+      { rolesInOrder: true, changedByUser: ['app', 'app_read_only'] },
+    ],
+    [
+      "an older Secret's password",
+      { roles: { admin: role(), app: role('changed', 'older'), app_read_only: role() } },
+      { rolesInOrder: false, changedByUser: [] },
+    ],
+  ])('%s', (_, more, expected) => {
+    expect(answerOf(observation(more), 'm')).toMatchObject(expected)
+  })
+})
+
+describe('looks', () => {
+  const access = (observe: PostgresAccess['observe']): PostgresAccess => ({
+    observe,
+    ensureRoles: async () => {},
+    withRolesLocked: async (_target, work) => work(),
+    measure: async () => undefined,
+    measureVolume: async () => 0,
+    login: async () => ({ result: 'succeeded' }),
+    detach: async () => {},
+    open: async () => {},
+    reload: async () => {},
+    checkpoint: async () => ({ systemIdentifier: '1', timeline: 1, startLsn: '0/1', endLsn: '0/1' }),
+  })
+  const request = (key: string, observe: PostgresAccess['observe']): ProbeRequest => ({
+    key,
+    access: access(observe),
+    target: { host: 'h', port: 1, serverName: 's', ca: '' },
+    clientsWay: { by: 'direct' },
+    run: 'r',
+    ready: true,
+    passwords: { admin: 'a', app: 'b', app_read_only: 'c' },
+    mark: 'm',
+    commits: false,
+    configuration: 'd',
+    isUrgent: false,
+  })
+  const open = () => {
+    const answered: string[] = []
+    return { answered, prober: createProber({ now: Date.now, onAnswer: key => answered.push(key), logger: silent }) }
+  }
+
+  test('that hang hold up no other, and one at a time is taken of a database', async () => {
+    const { answered, prober } = open()
+    let taken = 0
+    for (let count = 0; count < 3; count++)
+      prober.request(
+        request('hangs', (_, __, signal) => {
+          taken++
+          return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+        }),
+      )
+    prober.request(request('works', async () => observation()))
+    await eventually(
+      () => prober.get('works'),
+      facts => facts !== undefined,
+    )
+    expect(answered).toEqual(['works'])
+    expect(taken).toBe(1)
+    expect(prober.get('works')?.answer).toMatchObject({ login: 'succeeded', certificate: 'c' })
+    await prober.stop()
+  })
+
+  const taker = () => {
+    const { prober } = open()
+    const take = async (observe: PostgresAccess['observe'], more: Partial<ProbeRequest> = {}) => {
+      const before = prober.get('a')
+      prober.request({ ...request('a', observe), ...more })
+      return eventually(
+        () => prober.get('a'),
+        found => found !== before,
+      )
+    }
+    return { prober, take }
+  }
+  const refused = (reason: 'timeout' | 'busy' | 'silent' | 'network') => async (): Promise<PostgresObservation> => ({
+    reachable: false,
+    reason,
+    message: reason,
+  })
+
+  test('too slow to be answered change nothing that is known, however many they are', async () => {
+    const { prober, take } = taker()
+    expect((await take(async () => observation()))?.slow).toBe(0)
+    for (const slow of [1, 2, 3, 4]) {
+      const facts = await take(refused(slow % 2 === 0 ? 'busy' : 'timeout'))
+      expect(facts).toMatchObject({ slow, answer: { state: 'answered', login: 'succeeded' } })
+    }
+    expect(await take(refused('network'))).toMatchObject({ slow: 0, answer: { state: 'refused' } })
+    await prober.stop()
+  })
+
+  test('of which none was in time in this run of Postgres know nothing', async () => {
+    const { prober, take } = taker()
+    await take(async () => observation())
+    expect(await take(refused('timeout'), { run: 'next' })).toMatchObject({ run: 'next', slow: 1, answer: undefined })
+    await prober.stop()
+  })
+
+  test('that find no machine count only the second time in a row', async () => {
+    const { prober, take } = taker()
+    await take(async () => observation())
+    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
+    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
+    await prober.stop()
+  })
+
+  test('that find no machine count at once where a gateway has met none either, and only in that look', async () => {
+    const { prober, take } = taker()
+    await take(async () => observation())
+    prober.suspect('a')
+    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
+    await take(async () => observation())
+    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
+    await prober.stop()
+  })
+
+  test('log in as a client once, until Postgres or the passwords are others', async () => {
+    const { prober, take } = taker()
+    let logins = 0
+    const access: PostgresAccess = {
+      ...request('a', async () => observation()).access,
+      observe: async () => observation({ certificate: `certificate ${logins}` }),
+      login: async () => {
+        logins++
+        return { result: 'succeeded' }
+      },
+    }
+    const look = (more: Partial<ProbeRequest> = {}) => take(access.observe, { access, ...more })
+    await look()
+    expect(await look()).toMatchObject({ answer: { login: 'succeeded', certificate: 'certificate 1' } })
+    expect(logins).toBe(1)
+    await look({ run: 'next' })
+    expect(logins).toBe(2)
+    await look({ run: 'next', mark: undefined })
+    expect(logins).toBe(3)
+    await prober.stop()
+  })
+
+  test('log in the way that clients come, which may not lead to it yet', async () => {
+    const { prober, take } = taker()
+    const hosts: string[] = []
+    let login: Login = { result: 'unreachable', message: 'connect ECONNREFUSED' }
+    const access: PostgresAccess = {
+      ...request('a', async () => observation()).access,
+      login: async ({ host }) => {
+        hosts.push(host)
+        return login
+      },
+    }
+    const look = (clientsWay: ProbeRequest['clientsWay']) => take(access.observe, { access, clientsWay })
+    expect(await look({ by: 'elsewhere' })).toMatchObject({
+      answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet' },
+    })
+    expect(hosts).toEqual([])
+    expect(await look({ by: 'service', address: '10.0.0.1' })).toMatchObject({
+      answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet: connect ECONNREFUSED' },
+    })
+    login = { result: 'refused', message: 'no hba' }
+    expect(await look({ by: 'direct' })).toMatchObject({ answer: { login: 'refused', loginMessage: 'no hba' } })
+    login = { result: 'busy' }
+    expect(await look({ by: 'direct' })).toMatchObject({ answer: { login: 'untried' } })
+    login = { result: 'succeeded' }
+    expect(await look({ by: 'service', address: '10.0.0.1' })).toMatchObject({ answer: { login: 'succeeded' } })
+    expect(hosts).toEqual(['10.0.0.1', 'h', 'h', '10.0.0.1'])
+    await prober.stop()
+  })
+
+  test('know nothing of a login that took too long', async () => {
+    const { prober, take } = taker()
+    const access: PostgresAccess = {
+      ...request('a', async () => observation()).access,
+      login: async () => ({ result: 'slow' }),
+    }
+    expect(await take(access.observe, { access })).toMatchObject({ slow: 1, answer: undefined })
+    await prober.stop()
+  })
+
+  test('that began before something was done in Postgres are not believed', async () => {
+    const { answered, prober } = open()
+    const gate = Promise.withResolvers<PostgresObservation>()
+    prober.request(request('a', () => gate.promise))
+    prober.outdate('a', false)
+    gate.resolve(observation())
+    await eventually(
+      () => answered.length,
+      count => count === 1,
+    )
+    expect(prober.get('a')).toBeUndefined()
+    await prober.stop()
+  })
+})

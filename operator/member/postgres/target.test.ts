@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest'
+import { labels } from '../../../crds/index.ts'
+import { clientsWay } from './target.ts'
+
+const to = (incarnation: number, clusterIP?: string) => ({
+  incarnation: 2,
+  children: {
+    service: {
+      metadata: { name: 's' },
+      spec: {
+        selector: { [labels.incarnation]: String(incarnation) },
+        ...(clusterIP === undefined ? {} : { clusterIP }),
+      },
+    },
+  },
+})
+
+test.each([
+  ['the address of the Service', to(2, '10.96.0.7'), { by: 'service', address: '10.96.0.7' }],
+  ['straight, where Services have none', to(2), { by: 'direct' }],
+  ['to another incarnation, as yet', to(1, '10.96.0.7'), { by: 'elsewhere' }],
+  ['nowhere without a Service', { incarnation: 2, children: { service: undefined } }, { by: 'elsewhere' }],
+])('clients come by way of %s', (_, observed, way) => {
+  expect(clientsWay(observed)).toEqual(way)
+})

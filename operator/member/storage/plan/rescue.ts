@@ -1,0 +1,111 @@
+/**
+ * What is done for a volume that somebody deletes, each step by looking what is there: it is set to `Retain` at once, and
+ * where the volume's own object goes, a second one is made for the same storage; when Postgres stops, the old claim
+ * goes, a new one of the same name takes the volume, and the reclaim policy is given back. Which volume it is stands in the
+ * record by then (record.ts), so that a crash at any point loses nothing.
+ */
+
+import type { Owner } from '../../../objects/ownership.ts'
+import type { Action } from '../../../workload/actions.ts'
+import type { Observed } from '../../../workload/observed.ts'
+import { isStopped } from '../../pod/plan/stop.ts'
+import { reboundClaimDraft } from '../claim.ts'
+import { copyName, type VolumeChange, type VolumeFacts } from '../persistent-volume.ts'
+import { isKept, perilOf } from './peril.ts'
+
+const change = ({ name, uid }: VolumeFacts, to: VolumeChange): Action => ({
+  do: 'change-volume',
+  name,
+  uid,
+  change: to,
+})
+
+/**
+ * Another manager changed the volume's claimRef while the claim names the volume. Kubernetes then gives the volume to another claim, or reclaims
+ * it, although Postgres runs on it.
+ */
+function reserved({ instance, children: { claim }, volumes }: Observed, owner: Owner): Action[] {
+  const record = instance.status?.volume
+  const volume = volumes.bound ?? volumes.recorded
+  if (record === undefined || volume === undefined || claim?.metadata.uid !== record.uid) return []
+  const { name, namespace = '', uid = '', deletionTimestamp } = claim.metadata
+  const isOurs = claim.spec?.volumeName === volume.name && claim.status?.phase !== 'Pending'
+  if (!isOurs || volume.isGoing || deletionTimestamp !== undefined) return []
+  // Without a uid it is reserved for whatever claim has this name, which is ours.
+  if (volume.claim === `${namespace}/${name}` && (volume.claimUid ?? uid) === uid) return []
+  return [change(volume, { to: 'reserve', owner, claim: { namespace, name, uid } })]
+}
+
+export function rescue(observed: Observed, owner: Owner): Action[] {
+  const reservation = reserved(observed, owner)
+  if (reservation.length > 0) return reservation
+  switch (perilOf(observed)) {
+    case 'none':
+      return atRest(observed, owner)
+    case 'going':
+      return [...secured(observed, owner, observed.volumes.bound), ...withoutClaim(observed)]
+    case 'detached':
+      return [...secured(observed, owner, observed.volumes.recorded), ...rebound(observed, owner)]
+    case 'lost':
+      // What is on record may be there all the same, under a Postgres that runs.
+      return secured(observed, owner, observed.volumes.recorded)
+  }
+}
+
+/**
+ * The marks, and the reclaim policy as it was. While the database is suspended no pod holds its claim, so its volume is
+ * retained throughout.
+ */
+function atRest({ instance, children: { claim }, volumes: { bound }, pod }: Observed, owner: Owner): Action[] {
+  if (bound === undefined || claim === undefined) return []
+  if (!bound.isMarked) return [change(bound, { to: 'mark', owner })]
+  const { suspended } = instance.spec
+  if (suspended && !bound.isRetained && instance.status?.volume !== undefined)
+    return [change(bound, { to: 'retain', owner })]
+  const isBack = bound.isBound && bound.claimUid === claim.metadata.uid
+  // Until a pod runs, nothing holds the claim.
+  const isDue = !suspended && pod?.address !== undefined && isBack && bound.policyBefore !== undefined
+  return isDue ? [change(bound, { to: 'give-back', claimUid: undefined })] : []
+}
+
+/** The volume is retained; where its object goes, there is another for the same storage. */
+function secured({ instance, volumes: { copy } }: Observed, owner: Owner, volume: VolumeFacts | undefined): Action[] {
+  const { uid } = instance.status?.volume ?? {}
+  if (volume === undefined || uid === undefined) return []
+  if (!volume.isRetained) return [change(volume, { to: 'retain', owner })]
+  return volume.isGoing && copy === undefined
+    ? [{ do: 'copy-volume', from: volume.name, uid: volume.uid, name: copyName(uid), owner }]
+    : []
+}
+
+/** Once nothing runs and nothing is to run, the claim of a volume that goes is let go of. */
+function withoutClaim(observed: Observed): Action[] {
+  const { children, pod } = observed
+  const { claim, statefulSet } = children
+  // The claim holds its volume as a pod does: it goes when the data outlive it, and not before.
+  if (!isKept(observed)) return []
+  if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
+  const isStill = pod === undefined && (statefulSet?.spec?.replicas ?? 0) === 0
+  if (!isStill || !isStopped(observed)) return []
+  const { name, namespace = '', uid = '' } = claim.metadata
+  return [{ do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid }]
+}
+
+/** A new claim takes the volume, once nothing runs on it. */
+function rebound(observed: Observed, owner: Owner): Action[] {
+  const { instance, incarnation, children, pod, volumes } = observed
+  const { claim } = children
+  const { recorded: volume } = volumes
+  const record = instance.status?.volume
+  if (!isKept(observed) || pod !== undefined || volume === undefined || record === undefined) return []
+  if (claim?.metadata.uid === record.uid) {
+    const { name, namespace = '', uid = '', deletionTimestamp } = claim.metadata
+    return deletionTimestamp === undefined
+      ? [{ do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid }]
+      : []
+  }
+  const isTaken = volume.claimUid !== undefined && volume.claimUid !== claim?.metadata.uid
+  if (isTaken) return [change(volume, { to: 'unclaim' })]
+  if (claim !== undefined) return []
+  return [{ do: 'create-claim', draft: reboundClaimDraft(owner, incarnation, record.systemIdentifier, volume) }]
+}

@@ -1,0 +1,47 @@
+/**
+ * What is done about volumes that were retained under the database's id, while it has neither a claim nor a volume on record:
+ * the only one is taken over, and started as it is; where a person has to say which one it is, nothing is claimed. Never is an
+ * empty volume made beside them.
+ */
+import { childNames, labels } from '../../../../crds/index.ts'
+import type { Owner } from '../../../objects/ownership.ts'
+import type { Action } from '../../../workload/actions.ts'
+import type { Observed } from '../../../workload/observed.ts'
+import { adoptedClaimDraft } from '../claim.ts'
+import type { VolumeFacts } from '../persistent-volume.ts'
+import { incarnationOn } from '../retained.ts'
+
+/** The volume to take over; undefined where there is none, or none that is certainly the one. */
+export function volumeToAdopt(retained: readonly VolumeFacts[], owner: Owner): VolumeFacts | undefined {
+  const [volume, ...others] = retained
+  if (volume === undefined || others.length > 0) return undefined
+  return incarnationOn(volume, owner) === undefined ? undefined : volume
+}
+
+/** The next step of taking a volume over: its old claim is forgotten, then a new one names it. */
+export function adoption({ instance, incarnation, retained }: Observed, owner: Owner): Action[] {
+  const volume = instance.adoptsVolumes ? volumeToAdopt(retained, owner) : undefined
+  // It is on record which incarnation serves before anything is made for it.
+  if (volume === undefined || instance.status?.incarnation !== incarnation) return []
+  const { name, uid } = volume
+  if (volume.claimUid !== undefined) return [{ do: 'change-volume', name, uid, change: { to: 'unclaim' } }]
+  return [{ do: 'create-claim', draft: adoptedClaimDraft(owner, incarnation, volume) }]
+}
+
+/** Why nothing is claimed, and what a person can do; undefined where nothing stands in the way. */
+export function retainedMessage({ instance, owner, incarnation, retained, children }: Observed): string | undefined {
+  const [first] = retained
+  if (owner === undefined || first === undefined || children.claim !== undefined) return undefined
+  if (instance.adoptsVolumes && volumeToAdopt(retained, owner) !== undefined) return undefined
+  const names = retained.map(({ name }) => name).join(', ')
+  const claim = childNames.claim(owner.id, incarnation)
+  const unlabel = `kubectl label pv NAME ${labels.database}-`
+  const reserve = `reserved for the claim ${owner.namespace}/${claim} (spec.claimRef)`
+  const takeOver = instance.adoptsVolumes
+    ? `a single one that is ${reserve} is taken over`
+    : `to use one, create the claim ${claim} with spec.volumeName and the label ${labels.database}: ${owner.id}`
+  return (
+    `PersistentVolume ${names} was retained with the id of this database and may hold its data: no empty volume is made ` +
+    `beside it. ${takeOver}; take the label off those that are not wanted: ${unlabel}`
+  )
+}
