@@ -105,18 +105,82 @@ test('what runs inside a pod imports nothing outside its folder', () => {
   expect(inside.filter(({ target }) => !target.startsWith(`${alone}/`))).toEqual([])
 })
 
-test('the workload knows nothing of who owns it', () => {
+/** One folder each: the controllers of the operator, by the kind that they reconcile. */
+const controllers = [
+  ...['managed-database', 'branch', 'restore', 'backup', 'region', 'task', 'tenant', 'authority'],
+  ...['system-certificates', 'access'],
+]
+const kindOf = (path: string) => controllers.find(kind => path.startsWith(`operator/${kind}/`))
+
+test('members and endpoints know nothing of who owns them', () => {
   const owners = ['managed-database', 'branch', 'restore', 'backup', 'region', 'task', 'tenant'].map(
     kind => `operator/${kind}/`,
   )
-  const shared = ['operator/workload/', 'operator/errands/', 'operator/objects/', 'operator/postgres/', 'operator/pki/']
+  const ofInstances = ['member', 'endpoint', 'workload']
+  const shared = [...ofInstances, 'errands', 'objects', 'postgres', 'pki'].map(folder => `operator/${folder}/`)
   const inside = imports.filter(({ path }) => shared.some(folder => path.startsWith(folder)) && !isForTests(path))
   expect(inside.length).toBeGreaterThan(100)
   expect(inside.filter(({ target }) => owners.some(folder => target.startsWith(folder)))).toEqual([])
-  const named = globSync('operator/workload/**/*.ts').filter(
+  const named = globSync(`operator/{${ofInstances.join(',')}}/**/*.ts`).filter(
     path => !isForTests(path) && readFileSync(path, 'utf8').includes('ManagedDatabase'),
   )
   expect(named).toEqual([])
+})
+
+/** Imports of the operator's product code, as `from -> to` without `operator/`, that break a rule. They equal the rule's exceptions, so each list can only shrink. */
+const breaking = (rule: (from: string, to: string) => boolean) =>
+  imports
+    .filter(({ path, target }) => [path, target].every(one => partOf(one) === 'operator') && !isForTests(path))
+    .filter(({ path, target }) => rule(path, target))
+    .map(({ path, target }) => `${path} -> ${target}`.replaceAll('operator/', ''))
+    .sort()
+
+const isPlan = (path: string) => /\/plan(\/|\.ts$)/.test(path)
+const isIn = (path: string, folder: string) => path.startsWith(`operator/${folder}/`)
+
+test("members and endpoints do not import each other's plans", () => {
+  const wrong = breaking(
+    (from, to) =>
+      isPlan(to) && ((isIn(from, 'member') && isIn(to, 'endpoint')) || (isIn(from, 'endpoint') && isIn(to, 'member'))),
+  )
+  expect(wrong).toEqual([
+    'endpoint/plan/credentials.ts -> member/postgres/plan/health.ts',
+    'endpoint/plan/rotation.ts -> member/postgres/plan/health.ts',
+  ])
+})
+
+test('members and endpoints import only types and errors of what composes them', () => {
+  const shared = ['actions', 'errors', 'instance', 'observed'].map(name => `operator/workload/${name}.ts`)
+  const wrong = breaking(
+    (from, to) => (isIn(from, 'member') || isIn(from, 'endpoint')) && isIn(to, 'workload') && !shared.includes(to),
+  )
+  expect(wrong).toEqual([
+    'member/pod/plan/pod-repair.ts -> workload/plan/assessment.ts',
+    'member/pod/plan/restart.ts -> workload/plan/assessment.ts',
+    'member/pod/plan/restart.ts -> workload/plan/drift.ts',
+    'member/pod/plan/template.ts -> workload/plan/drift.ts',
+    'member/postgres/plan/configuration.ts -> workload/plan/desired.ts',
+  ])
+})
+
+test('observation imports no plan', () => {
+  expect(breaking((from, to) => /\/observed?\.ts$/.test(from) && isPlan(to))).toEqual([
+    'managed-database/observe.ts -> managed-database/plan/deeds.ts',
+    'managed-database/observe.ts -> managed-database/plan/operation.ts',
+    'restore/observe.ts -> backup/plan/refusal.ts',
+    'workload/observe.ts -> member/pod/plan/size.ts',
+    'workload/observe.ts -> member/storage/plan/retained.ts',
+    'workload/observe.ts -> workload/plan/desired.ts',
+  ])
+})
+
+test('no controller imports the plan of another', () => {
+  const wrong = breaking((from, to) => isPlan(to) && kindOf(to) !== undefined && kindOf(from) !== kindOf(to))
+  expect(wrong).toEqual([
+    'region/conditions.ts -> backup/plan/refusal.ts',
+    'restore/observe.ts -> backup/plan/refusal.ts',
+    'restore/perform.ts -> managed-database/plan/conditions.ts',
+  ])
 })
 
 test('the example operator uses nothing of ours but the controller runtime, in under 100 lines', () => {
