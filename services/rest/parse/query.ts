@@ -18,6 +18,7 @@ import {
   parse,
   token,
 } from './parser.ts'
+import { countOf } from './range.ts'
 import { select } from './select.ts'
 import type { At, Field, Filter, LogicTree, OrderTerm, ParsedQuery, SelectItem } from './types.ts'
 
@@ -96,7 +97,7 @@ const orderTerm: Parser<OrderTerm> = spaced(
 const order: Parser<OrderTerm[]> = list(orderTerm, token(','))
 
 /** A whole number; anything else is as if it were not there. What is too large for a limit, Postgres says. */
-const integer = (text: string): number | undefined => (/^ *-?[0-9]{1,100} *$/.test(text) ? Number(text) : undefined)
+const integer = (text: string): number | undefined => (/^ *-?[0-9]{1,100} *$/.test(text) ? countOf(text) : undefined)
 
 /** The last word of a parameter's name, which may say what the parameter is, and what is before it. */
 function nameParts(key: string): { prefix: string | undefined; last: string } {

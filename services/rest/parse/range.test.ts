@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
-import { askedFor, capped, intersection, parseRangeHeader, rowsOf, unlimited } from './range.ts'
+import { askedFor, capped, countOf, intersection, parseRangeHeader, rowsOf, unlimited } from './range.ts'
 import type { Range } from './types.ts'
 
 describe('Range', () => {
@@ -20,6 +20,10 @@ describe('Range', () => {
     ['1-2x', unlimited],
     ['0-9999999999999999', { offset: 0, limit: 10_000_000_000_000_000 }],
     ['5-4', { offset: 5, limit: 0 }],
+    // 2^63 - 1, the last that Postgres accepts, and 2^63.
+    ['1-9223372036854775807', { offset: 1, limit: 2 ** 63 - 1024 }],
+    ['0-9223372036854775807', { offset: 0, limit: 2 ** 63 }],
+    ['9223372036854775808-9223372036854775810', { offset: 2 ** 63, limit: 3 }],
   ])('%j', (header, range) => {
     expect(parseRangeHeader(header)).toEqual(range)
   })
@@ -52,6 +56,12 @@ test('limit and offset of the query string', () => {
   }
   // Of what is embedded Postgres says it.
   expect(askedFor(-1, -2)).toEqual({ offset: -2, limit: -1 })
+})
+
+test('what Postgres accepts as a count is not rounded to what it refuses', () => {
+  expect(countOf(' 9223372036854775807 ')).toBe(2 ** 63 - 1024)
+  expect([countOf('9223372036854775808'), countOf('-2'), countOf('9007199254740993')]).toEqual([2 ** 63, -2, 2 ** 53])
+  expect(rowsOf({ offset: 2 ** 63, limit: undefined }, 2 ** 63, 10)).toEqual({ offset: 2 ** 63, limit: 10 })
 })
 
 const range = fc.record({ offset: fc.nat(20), limit: fc.option(fc.nat(20), { nil: undefined }) })
