@@ -77,6 +77,20 @@ test('the column of an error in a logic tree, which is parsed behind its operato
   expect(await isRight(request, theirs, malformed('(id-.not.is.not_null)', 15))).toBe(false)
 })
 
+test('the column of an error in an operand of is, of which ours reads more', async () => {
+  const request = asked('GET', [['flag', 'is.no']])
+  const malformed = (expecting: string, found: string, column: number): Answer => ({
+    ...rows(
+      `{"code":"RST100","details":"unexpected ${found} expecting ${expecting}","hint":null,"message":"\\"failed to parse filter (is.no)\\" (line 1, column ${column})"}`,
+    ),
+    status: 400,
+  })
+  const theirs = malformed('null or trilean value (unknown, true, false)', '\\"o\\"', 5)
+  const words = 'isVal: (null, not_null, true, false, unknown)'
+  expect(await isRight(request, theirs, malformed(words, 'end of input', 6))).toBe(true)
+  expect(await isRight(request, theirs, malformed(words, '\\"o\\"', 5))).toBe(false)
+})
+
 test('OPTIONS of a function, which runs nothing that max-affected could limit', async () => {
   const request = { ...asked('OPTIONS', [], { Prefer: 'handling=strict, max-affected=1' }), path: '/rpc/add' }
   const allowed: Answer = { status: 200, statusText: '', headers: { allow: 'OPTIONS,GET,HEAD,POST' }, text: '' }

@@ -201,8 +201,7 @@ const changes: readonly ((asked: Asked) => Asked)[] = [
   asked =>
     queried(
       asked,
-      ([name, text]) =>
-        !unconvertible.test(name === 'code' || /(^|\.)(and|or)$/.test(name) ? text.replace(/^not\./, '') : ''),
+      ([name, text]) => !unconvertible.test(/(^|\.)(code|and|or)$/.test(name) ? text.replace(/^not\./, '') : ''),
     ),
   // With a time zone, 12.0.2 takes preferences for valid that are none.
   asked =>

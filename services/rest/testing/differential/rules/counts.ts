@@ -41,9 +41,12 @@ function countedOf(asked: Asked): Asked | undefined {
   return { ...asked, headers: words === '' ? headers : { ...headers, Prefer: words } }
 }
 
-/** Whether a statement ran, and made or refused this. */
+/** Whether a statement ran, and made or refused this. A malformed page is refused before. */
 const isExecuted = (theirs: Answer): boolean =>
-  isDone(theirs) || isOfDatabase(theirs) || /^RST(103|11[126]|121)$/.test(codeOf(theirs))
+  isDone(theirs) ||
+  isOfDatabase(theirs) ||
+  /^RST(11[126]|121)$/.test(codeOf(theirs)) ||
+  String(faultOf(theirs)?.details).startsWith('An offset of ')
 
 function limited(asked: Asked, theirs: Answer): Answer[] {
   const most = limitOf(asked)

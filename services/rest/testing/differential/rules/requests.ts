@@ -46,6 +46,12 @@ function columnOf(text: string, oldColumn: number): number {
   return oldColumn + longer
 }
 
+/** The operator before a logic tree, behind which it is parsed, so that the column of an error counts its letters. */
+export const operatorOf = (asked: Asked, text: string): string =>
+  /(not\.)?(and|or)$/.exec(
+    asked.query.find(([name, known]) => known === text && /(and|or)$/.test(name))?.[0] ?? '',
+  )?.[0] ?? ''
+
 /** An error of syntax quotes the text, and counts its letters. */
 function inNewWords(asked: Asked, theirs: Answer): Answer[] {
   const fault = faultOf(theirs)
@@ -55,9 +61,8 @@ function inNewWords(asked: Asked, theirs: Answer): Answer[] {
     ([, text]) => oldText(text) !== text && fault?.message.startsWith(`${before}${oldText(text)})`),
   )
   if (before === '' || found === undefined) return []
-  // A logic tree is parsed behind its operator.
-  const [operator = ''] = (before.startsWith('"failed to parse logic') && /(not\.)?(and|or)$/.exec(found[0])) || []
-  const column = columnOf(found[1], Number(place) - operator.length) + operator.length
+  const { length } = before.startsWith('"failed to parse logic') ? operatorOf(asked, found[1]) : ''
+  const column = columnOf(found[1], Number(place) - length) + length
   return [withFault(theirs, { message: `${before}${found[1]})" (line 1, column ${column})` })]
 }
 

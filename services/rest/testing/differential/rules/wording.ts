@@ -1,18 +1,19 @@
 /** Rules of errors that later versions word differently or with another status. */
 import type { Answer } from '../../../../testing/client.ts'
 import type { Asked } from '../request.ts'
+import { operatorOf } from './requests.ts'
 import { type Fault, faultOf, hasParameter, ofServer, type Rule, withFault, withHeaders } from './rule.ts'
 
 type Words = Partial<Fault> & { readonly status?: number }
 
 /** What later versions say instead; undefined where they say the same. */
-type Rewording = (fault: Fault, answer: Answer) => Words | undefined
+type Rewording = (fault: Fault, answer: Answer, asked: Asked) => Words | undefined
 
 const reworded =
   (...all: readonly Rewording[]): Rule['answers'] =>
-  ({ theirs }) => {
+  ({ asked, theirs }) => {
     const fault = faultOf(theirs)
-    const words = fault && all.map(one => one(fault, theirs)).find(one => one !== undefined)
+    const words = fault && all.map(one => one(fault, theirs, asked)).find(one => one !== undefined)
     if (words === undefined) return []
     const { status = theirs.status, ...more } = words
     return [withFault(theirs, more, status)]
@@ -35,6 +36,23 @@ const parts = /^JWSError \(CompactDecodeError Invalid number of parts: (Expected
 const tokenFault = (message: string): Partial<Fault> | undefined =>
   tokens[message] ??
   (parts.test(message) ? { message: message.replace(parts, '$1').replace('parts;', 'parts in JWT;') } : undefined)
+
+/** Ours may also read a part of `not_null`, and then finds the error behind it. */
+function notTrilean(message: string, unexpected: string, asked: Asked): Words {
+  const expected = 'isVal: (null, not_null, true, false, unknown)'
+  const [, before = '', text = '', , column = ''] =
+    /^("failed to parse (?:filter|logic tree) \((.*)\)" (\(line 1, column ))(\d+)\)$/s.exec(message) ?? []
+  const start = Number(column) - (before.startsWith('"failed to parse logic') ? operatorOf(asked, text).length : 0) - 2
+  const word = text.slice(start, start + 'not_null'.length).toLowerCase()
+  let read = 0
+  while (read < word.length && word[read] === 'not_null'[read]) read++
+  if (read < 2) return { details: `${unexpected} expecting ${expected}` }
+  const next = text[start + read]
+  return {
+    message: `${before}${Number(column) + read - 1})`,
+    details: `unexpected ${next === undefined ? 'end of input' : `"${next}"`} expecting ${expected}`,
+  }
+}
 
 export const ofWording: readonly Rule[] = [
   {
@@ -71,15 +89,11 @@ export const ofWording: readonly Rule[] = [
           ? { message: `Could not find the '${column}' column of '${relation}' in the schema cache` }
           : undefined
       },
-      ({ code, details }) =>
-        code === 'RST100' && String(details).endsWith('expecting null or trilean value (unknown, true, false)')
-          ? {
-              details: String(details).replace(
-                /null or trilean value .*$/,
-                'isVal: (null, not_null, true, false, unknown)',
-              ),
-            }
-          : undefined,
+      ({ code, message, details }, _, asked) => {
+        const [, unexpected] =
+          /^(.*) expecting null or trilean value \(unknown, true, false\)$/.exec(String(details)) ?? []
+        return code === 'RST100' && unexpected !== undefined ? notTrilean(message, unexpected, asked) : undefined
+      },
     ),
   },
   {
