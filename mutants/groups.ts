@@ -24,7 +24,12 @@ const ofSql = ['services/rest/sql/{read,write,call,index,statement}.test.ts']
 export const groups: Group[] = [
   {
     name: 'workload-plan',
-    files: ['operator/{workload,endpoint}/plan/*.ts', 'operator/member/*/plan/*.ts'],
+    files: [
+      'operator/{workload,endpoint}/plan/*.ts',
+      'operator/member/*/plan/*.ts',
+      'operator/member/pod/size-in-force.ts',
+      'operator/endpoint/external-address.ts',
+    ],
     tests: ofPlans,
   },
   { name: 'database-plan', files: ['operator/managed-database/plan/*.ts'], tests: ofPlans.toReversed() },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionOf, no, yes } from '../objects/conditions.ts'
-import { type Findings, nextConditions } from './plan/conditions.ts'
+import { type Findings, nextConditions } from './conditions.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
 
 const now = Date.parse('2026-01-01T00:01:00Z')

@@ -3,7 +3,7 @@ import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { Outcome } from '../workload/execute.ts'
 import { withProblems as conditionsWithProblems } from '../workload/plan/problems.ts'
-import { nextConditions } from './plan/conditions.ts'
+import { nextConditions } from './conditions.ts'
 
 /** The status with what the pass's actions met. */
 export function withProblems(

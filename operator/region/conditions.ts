@@ -1,7 +1,7 @@
 /** The conditions of a Region: what each says, and how they change. Pure. */
 import { type Condition, notAvailable, type Region, snapshotRefusal } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import { snapshotsNotServed } from '../backup/plan/refusal.ts'
+import { snapshotsNotServed } from '../backup/snapshot.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import type { Served } from '../optional-informer.ts'
 

@@ -13,7 +13,7 @@ import {
   snapshotRefusal,
 } from '../../crds/index.ts'
 import { backupsOf } from '../backup/observe.ts'
-import { snapshotsNotServed } from '../backup/plan/refusal.ts'
+import { snapshotsNotServed } from '../backup/snapshot.ts'
 import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'

@@ -15,7 +15,7 @@ import {
 import type { IdSource } from '../../values/id.ts'
 import { timestamp } from '../../values/time.ts'
 import { createTaken, takenBy } from '../backup/taken.ts'
-import { nextConditions } from '../managed-database/plan/conditions.ts'
+import { nextConditions } from '../managed-database/conditions.ts'
 import { lock } from '../member/pod/lock.ts'
 import { no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'

@@ -11,7 +11,7 @@ import {
 } from '../../crds/index.ts'
 import { type Route, readRoute } from '../../routes/route.ts'
 import type { Operator } from '../index.ts'
-import type { ConditionType } from '../managed-database/plan/conditions.ts'
+import type { ConditionType } from '../managed-database/conditions.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import {
   databaseDraft,

@@ -18,17 +18,17 @@ import type { Caches } from '../caches.ts'
 import type { ClockGuard } from '../clock/guard.ts'
 import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } from '../endpoint/certificate.ts'
 import { openCredentials, type Passwords } from '../endpoint/credentials.ts'
+import { desiredNames } from '../endpoint/external-address.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { nodeOf } from '../member/pod/node.ts'
-import { sizeInForce } from '../member/pod/plan/size.ts'
 import { podFacts } from '../member/pod/pod.ts'
+import { sizeInForce } from '../member/pod/size-in-force.ts'
 import { sizeText, volumeAnnotation } from '../member/pod/stateful-set.ts'
 import { systemIdentifierOf } from '../member/storage/claim.ts'
 import { comesAlone, copyNodeOf } from '../member/storage/copy-node.ts'
 import { copyName, type VolumeFacts, volumeFacts } from '../member/storage/persistent-volume.ts'
-import { volumeToAdopt } from '../member/storage/plan/retained.ts'
 import { provisioningOf } from '../member/storage/provisioning.ts'
-import { incarnationOn, retainedVolumes } from '../member/storage/retained.ts'
+import { incarnationOn, retainedVolumes, volumeToAdopt } from '../member/storage/retained.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { isUnderAnotherId, type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
@@ -49,7 +49,6 @@ import {
   type RouteFacts,
   type Volumes,
 } from './observed.ts'
-import { desiredNames } from './plan/desired.ts'
 
 export type Observer = {
   caches: Caches

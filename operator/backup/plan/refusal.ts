@@ -11,13 +11,11 @@ import {
 } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
+import { snapshotsNotServed } from '../snapshot.ts'
 
 export type Refusal = { reason: string; message: string }
 
 const refused = (reason: string, message: string): Refusal => ({ reason, message })
-
-export const snapshotsNotServed =
-  'the cluster knows no snapshots of volumes (snapshot.storage.k8s.io/v1): install the snapshot controller and its definitions'
 
 function databaseRefusal(database: ManagedDatabase, purpose: Backup['spec']['purpose']): Refusal | undefined {
   const phase = visiblePhase(database)

@@ -7,7 +7,7 @@ import { awaitedDeed } from '../../../crds/index.ts'
 import { type MaintenanceTime, maintenanceMark } from '../../member/pod/plan/maintenance.ts'
 import type { Newest, Restarts } from '../../member/pod/plan/restart-marks.ts'
 import type { Observed } from '../observed.ts'
-import { isOver } from './deeds.ts'
+import { isOver } from '../operation.ts'
 
 export function restartsOf(observed: Observed, newest: Newest, time: MaintenanceTime): Restarts {
   const { database, pod } = observed

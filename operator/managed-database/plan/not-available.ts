@@ -4,7 +4,7 @@
  */
 import type { ManagedDatabaseSpec } from '../../../crds/index.ts'
 import { no } from '../../objects/conditions.ts'
-import type { Findings } from './conditions.ts'
+import type { Findings } from '../conditions.ts'
 
 export const notAvailableFindings = ({ services }: ManagedDatabaseSpec): Findings =>
   services.length > 0

@@ -10,13 +10,11 @@ import {
   type Digests,
   desiredDigests,
   desiredHash,
-  isEnded,
   isInForce,
   type ManagedDatabaseStatus,
   type OperationName,
   operationOfChange,
   readOperation,
-  type Task,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { givenUpMessage, unfinished } from '../../endpoint/plan/rotation.ts'
@@ -28,6 +26,7 @@ import { completed, conditionOf, type Finding, no, yes } from '../../objects/con
 import { derivedId } from '../../objects/derived-id.ts'
 import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
 import type { Observed } from '../observed.ts'
+import { hasEnded, isFinished } from '../operation.ts'
 
 type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
 
@@ -42,12 +41,6 @@ export type OperationState = {
   /** The restart in the region's window, if there was one. */
   maintenance: ManagedDatabaseStatus['maintenance']
 }
-
-export const isFinished = (task: Task | undefined): boolean => task !== undefined && isEnded(task)
-
-/** Whether an operation has ended and only waits for its Task to say so. */
-export const hasEnded = (status: ManagedDatabaseStatus | undefined): boolean =>
-  status?.operation !== undefined && conditionOf(status, 'Progressing')?.status === 'False'
 
 /**
  * What a change made without the API is called, by what differs from what was in force. Where no digests say what that

@@ -28,3 +28,10 @@ export function incarnationOn({ claim, isGoing }: VolumeFacts, { namespace, id }
   const isOwn = claim === `${namespace}/${childNames.claim(id, incarnation)}`
   return isOwn && !isGoing && Number.isSafeInteger(incarnation) ? incarnation : undefined
 }
+
+/** Returns the volume to take over: the only retained one, if it is reserved for a claim of this owner. */
+export function volumeToAdopt(retained: readonly VolumeFacts[], owner: Owner): VolumeFacts | undefined {
+  const [volume, ...others] = retained
+  if (volume === undefined || others.length > 0) return undefined
+  return incarnationOn(volume, owner) === undefined ? undefined : volume
+}

@@ -1,8 +1,9 @@
 /** What every child of a database should be, as far as its size and region are known. */
 import type { Draft } from '../../../cluster/index.ts'
-import { type Endpoint, labels, type Region } from '../../../crds/index.ts'
-import { type ServerNames, serverNames } from '../../endpoint/certificate.ts'
+import { type Endpoint, labels } from '../../../crds/index.ts'
+import type { ServerNames } from '../../endpoint/certificate.ts'
 import { disruptionBudgetDraft } from '../../endpoint/disruption-budget.ts'
+import { desiredNames, endpointOf, externalAddressOf } from '../../endpoint/external-address.ts'
 import { networkPolicyDraft } from '../../endpoint/network-policy.ts'
 import { maskedRules, routeDraft } from '../../endpoint/route.ts'
 import { serviceDraft } from '../../endpoint/service.ts'
@@ -35,20 +36,6 @@ export type Desired = Newest & {
   certificate: ServerNames | undefined
 }
 
-type Outside = { domain: string; host: string; externalIpAddress?: string }
-
-/** Where clients outside the cluster find the database. */
-function outsideOf(owner: Owner, { spec: { domain: suffix, gateway } }: Region): Outside {
-  const domain = `${owner.hostLabel}.${suffix}`
-  const { host = domain, externalIpAddress } = gateway
-  return { domain, host, ...(externalIpAddress === undefined ? {} : { externalIpAddress }) }
-}
-
-const endpointOf = ({ domain: _, ...address }: Outside, port: number): Endpoint => ({ ...address, port })
-
-/** What the server's certificate must be for. */
-export const desiredNames = (owner: Owner, region: Region): ServerNames => serverNames(owner, outsideOf(owner, region))
-
 /**
  * The incarnation that the Service leads to. A restored one is a copy that lets in nobody until it has been made the database's own:
  * until then the Service leads where it did, to nobody, so that clients are told to come again and not that they may not.
@@ -76,7 +63,7 @@ export function desiredOf(
   const size = sizeState(observed)
   const { effective, shape } = size
   const rules = open ? maskedRules(spec) : []
-  const outside = region && outsideOf(owner, region)
+  const outside = region && externalAddressOf(owner, region)
   const port = observed.route?.port
   const workload = { owner, incarnation, size: effective, pgVersion: spec.pgVersion }
   // A version that is on offer no more goes on with the image it has.

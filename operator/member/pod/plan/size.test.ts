@@ -4,8 +4,9 @@ import type { PersistentVolumeClaim, StatefulSet } from '../../../../cluster/ind
 import type { Size } from '../../../../crds/index.ts'
 import { type Given, settledDatabase } from '../../../testing/settled.ts'
 import type { GrowthRefusal, Observed } from '../../../workload/observed.ts'
+import { sizeInForce } from '../size-in-force.ts'
 import { sizeAnnotation } from '../stateful-set.ts'
-import { comesIntoForce, recordedSize, type SizeState, sizeFinding, sizeInForce, sizeState } from './size.ts'
+import { comesIntoForce, recordedSize, type SizeState, sizeFinding, sizeState } from './size.ts'
 
 const { children, observedOf } = settledDatabase()
 const { claim, statefulSet } = children

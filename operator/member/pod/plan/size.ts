@@ -3,15 +3,12 @@
  * resources and volume. Since only the volume can be refused, it grows first; until it has, everything stays as it is on
  * the size in force, and the wish stays in the spec (docs/decisions/0019-size-in-force.md).
  */
-import type { StatefulSet } from '../../../../cluster/index.ts'
 import type { PinnedSize, SizeShape } from '../../../../crds/index.ts'
 import { conditionOf, type Finding, no } from '../../../objects/conditions.ts'
-import type { Instance } from '../../../workload/instance.ts'
 import type { Observed } from '../../../workload/observed.ts'
 import { type Growth, growthOf } from '../../storage/plan/growth.ts'
 import { isUnmade } from '../../storage/plan/unmade.ts'
-import type { PodFacts } from '../pod.ts'
-import { sizeAnnotation, sizeText } from '../stateful-set.ts'
+import { sizeText } from '../stateful-set.ts'
 import { sizeNotFound } from './catalogue.ts'
 import { mayStop } from './stop.ts'
 
@@ -44,25 +41,6 @@ export type SizeState = {
 
 const sameSize = (left: PinnedSize, right: PinnedSize): boolean =>
   left.name === right.name && left.version === right.version
-
-function parseSize(text: string | undefined): PinnedSize | undefined {
-  const [, name, version] = /^(.+)-v([1-9][0-9]*)$/.exec(text ?? '') ?? []
-  return name === undefined ? undefined : { name, version: Number(version) }
-}
-
-/**
- * The size in force: that of the pod that runs, whatever a record of another time says; without one as recorded, or by the
- * template where an older operator recorded none.
- */
-export const sizeInForce = (
-  { spec, status }: Instance,
-  statefulSet: StatefulSet | undefined,
-  pod: Pick<PodFacts, 'size' | 'address' | 'terminating'> | undefined,
-): PinnedSize => {
-  const running = pod?.address === undefined || pod.terminating ? undefined : parseSize(pod.size)
-  const ofTemplate = parseSize(statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation])
-  return running ?? status?.size ?? ofTemplate ?? spec.size
-}
 
 export function sizeState(observed: Observed): SizeState {
   const { instance, children, size, inForce } = observed

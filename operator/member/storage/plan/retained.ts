@@ -8,15 +8,7 @@ import type { Owner } from '../../../objects/ownership.ts'
 import type { Action } from '../../../workload/actions.ts'
 import type { Observed } from '../../../workload/observed.ts'
 import { adoptedClaimDraft } from '../claim.ts'
-import type { VolumeFacts } from '../persistent-volume.ts'
-import { incarnationOn } from '../retained.ts'
-
-/** The volume to take over; undefined where there is none, or none that is certainly the one. */
-export function volumeToAdopt(retained: readonly VolumeFacts[], owner: Owner): VolumeFacts | undefined {
-  const [volume, ...others] = retained
-  if (volume === undefined || others.length > 0) return undefined
-  return incarnationOn(volume, owner) === undefined ? undefined : volume
-}
+import { volumeToAdopt } from '../retained.ts'
 
 /** The next step of taking a volume over: its old claim is forgotten, then a new one names it. */
 export function adoption({ instance, incarnation, retained }: Observed, owner: Owner): Action[] {

@@ -1,7 +1,7 @@
 /** The conditions of a ManagedDatabase: what each says, beside those of its Postgres. */
-import type { Condition } from '../../../crds/index.ts'
-import { type ConditionTypes, conditionsAfter, type Finding } from '../../objects/conditions.ts'
-import type { InstanceCondition } from '../../workload/plan/findings.ts'
+import type { Condition } from '../../crds/index.ts'
+import { type ConditionTypes, conditionsAfter, type Finding } from '../objects/conditions.ts'
+import type { InstanceCondition } from '../workload/plan/findings.ts'
 
 /**
  * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.

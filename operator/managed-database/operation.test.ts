@@ -1,9 +1,9 @@
-/** Until when what is asked for once is done. */
+/** When a requested rotation is given up. */
 import { expect, test } from 'vitest'
-import { desiredHash, rotationAnnotations } from '../../../crds/index.ts'
-import { timestamp } from '../../../values/time.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
-import { askedRotations } from './deeds.ts'
+import { desiredHash, rotationAnnotations } from '../../crds/index.ts'
+import { timestamp } from '../../values/time.ts'
+import { type Given, settledDatabase } from '../testing/settled.ts'
+import { askedRotations } from './operation.ts'
 
 const { now, observedOf } = settledDatabase()
 const asking: Given = { metadata: { annotations: { [rotationAnnotations.app]: 'now' } } }

@@ -1,0 +1,18 @@
+/** The address at which clients outside the cluster reach an owner's Postgres. */
+import type { Endpoint, Region } from '../../crds/index.ts'
+import type { Owner } from '../objects/ownership.ts'
+import { type ServerNames, serverNames } from './certificate.ts'
+
+type ExternalAddress = { domain: string; host: string; externalIpAddress?: string }
+
+export function externalAddressOf(owner: Owner, { spec: { domain: suffix, gateway } }: Region): ExternalAddress {
+  const domain = `${owner.hostLabel}.${suffix}`
+  const { host = domain, externalIpAddress } = gateway
+  return { domain, host, ...(externalIpAddress === undefined ? {} : { externalIpAddress }) }
+}
+
+export const endpointOf = ({ domain: _, ...address }: ExternalAddress, port: number): Endpoint => ({ ...address, port })
+
+/** The names for which the server's certificate is issued. */
+export const desiredNames = (owner: Owner, region: Region): ServerNames =>
+  serverNames(owner, externalAddressOf(owner, region))

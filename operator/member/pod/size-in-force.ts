@@ -1,0 +1,25 @@
+/** Which size a Postgres has now. */
+import type { StatefulSet } from '../../../cluster/index.ts'
+import type { PinnedSize } from '../../../crds/index.ts'
+import type { Instance } from '../../workload/instance.ts'
+import type { PodFacts } from './pod.ts'
+import { sizeAnnotation } from './stateful-set.ts'
+
+function parseSize(text: string | undefined): PinnedSize | undefined {
+  const [, name, version] = /^(.+)-v([1-9][0-9]*)$/.exec(text ?? '') ?? []
+  return name === undefined ? undefined : { name, version: Number(version) }
+}
+
+/**
+ * Returns the size of the running pod, whatever the status says. Without a running pod, the size in the status; an older operator
+ * recorded none, and then the size of the template counts.
+ */
+export const sizeInForce = (
+  { spec, status }: Instance,
+  statefulSet: StatefulSet | undefined,
+  pod: Pick<PodFacts, 'size' | 'address' | 'terminating'> | undefined,
+): PinnedSize => {
+  const running = pod?.address === undefined || pod.terminating ? undefined : parseSize(pod.size)
+  const ofTemplate = parseSize(statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation])
+  return running ?? status?.size ?? ofTemplate ?? spec.size
+}
