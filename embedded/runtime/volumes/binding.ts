@@ -18,7 +18,7 @@ type Binding =
   | { kind: 'wait'; reason: string; message: string }
   | { kind: 'lost'; message: string }
 
-type Volumes = {
+export type Volumes = {
   get(name: string): PersistentVolume | undefined
   list(): PersistentVolume[]
 }

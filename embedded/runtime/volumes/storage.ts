@@ -33,7 +33,7 @@ type StorageOptions = {
   now: () => number
 }
 
-type Storage = {
+export type Storage = {
   find(namespace: string, name: string): ClaimVolume
   /** As find, for a pod that is to mount it: a volume that is the image of a snapshot is given to no pod. */
   findForPod(namespace: string, name: string): ClaimVolume
