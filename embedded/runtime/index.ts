@@ -10,10 +10,10 @@ import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import type { Cluster, ConfigMap, LogOptions, ObjectKey, Secret } from '../../cluster/index.ts'
-import { createInformer } from '../../cluster/informer/index.ts'
-import { createEventRecorder } from '../../controller/index.ts'
+import type { Cluster, LogOptions, ObjectKey } from '../../cluster/index.ts'
+import { createEventRecorder, type EventRecorder } from '../../controller/index.ts'
 import { lockDirectory } from '../store/lock.ts'
+import { type Caches, createCaches } from './caches.ts'
 import { type Layout, type Owner, openLayout, withPool } from './directories.ts'
 import { messageOf, RuntimeError } from './errors.ts'
 import { type Identity, openIdentity } from './identity.ts'
@@ -22,20 +22,20 @@ import { readContainerLog } from './logs/read.ts'
 import { keepLogs } from './logs/retention.ts'
 import { type AddressPool, claimAddresses } from './network/addresses.ts'
 import { createEndpointsFeed, type Endpoints, type EndpointsFeed } from './network/endpoints.ts'
-import { type Address, createServiceResolver, namespaceIndex, type Target } from './network/services.ts'
+import { type Address, createServiceResolver, type ServicesOptions, type Target } from './network/services.ts'
 import { type BackoffLimits, defaultBackoff } from './pods/backoff.ts'
 import { type Kubelet, startKubelet } from './pods/kubelet.ts'
-import { runtimeMarker } from './pods/pod.ts'
+import { type PodHost, runtimeMarker } from './pods/pod.ts'
 import { defaultProbeTiming, type ProbeTiming } from './pods/probing.ts'
 import { referenceName } from './pods/references.ts'
-import { createSharedProbes } from './pods/shared-probe.ts'
+import { createSharedProbes, type SharedProbes } from './pods/shared-probe.ts'
 import { type Copies, openPool, type Pool } from './pool/index.ts'
 import { endLeftovers } from './processes/leftovers.ts'
 import { watchDisk } from './volumes/disk.ts'
 import { directoryGrowth, type GrowthOptions } from './volumes/growth.ts'
-import { createStorage } from './volumes/storage.ts'
-import { createVolumeUse } from './volumes/use.ts'
-import { ownerIndex, ownersOf, startWorkloads } from './workloads/controllers.ts'
+import { createStorage, type Storage } from './volumes/storage.ts'
+import { createVolumeUse, type VolumeUse } from './volumes/use.ts'
+import { startWorkloads } from './workloads/controllers.ts'
 import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
 
 export { RuntimeError } from './errors.ts'
@@ -105,7 +105,7 @@ export async function startRuntime(options: RuntimeOptions): Promise<Runtime> {
     for (const { staging } of layout.places) {
       for (const name of readdirSync(staging)) await rm(join(staging, name), { recursive: true, force: true })
     }
-    return await run(options, layout, identity, addresses, pool, unlock)
+    return await run(options, { layout, identity, addresses, pool, unlock })
   } catch (error) {
     await addresses?.close()
     await pool?.stop()
@@ -122,32 +122,15 @@ function lock(layout: Layout): () => void {
   }
 }
 
-async function run(
-  options: RuntimeOptions,
-  layout: Layout,
-  identity: Identity,
-  addresses: AddressPool,
-  pool: Pool,
-  unlock: () => void,
-): Promise<Runtime> {
-  const { cluster, images, logger, now = Date.now, random = Math.random } = options
-  const nodeName = hostname().toLowerCase()
-  const follow = <K extends 'StatefulSet' | 'Deployment' | 'Job' | 'Secret' | 'ConfigMap'>(kind: K) =>
-    createInformer(cluster, kind, { logger, transform: whole })
-  const pods = createInformer(cluster, 'Pod', {
-    logger,
-    transform: whole,
-    indexes: { [ownerIndex]: ownersOf, [namespaceIndex]: pod => [pod.metadata.namespace ?? ''] },
-  })
-  const services = createInformer(cluster, 'Service', {
-    logger,
-    transform: whole,
-    indexes: { [namespaceIndex]: service => [service.metadata.namespace ?? ''] },
-  })
-  const [statefulSets, deployments, jobs] = [follow('StatefulSet'), follow('Deployment'), follow('Job')]
-  const [secrets, configMaps] = [follow('Secret'), follow('ConfigMap')]
-  const informers = [pods, statefulSets, deployments, jobs, services, secrets, configMaps]
+/** What `startRuntime` has prepared when the parts start. */
+type Prepared = { layout: Layout; identity: Identity; addresses: AddressPool; pool: Pool; unlock: () => void }
 
+async function run(options: RuntimeOptions, prepared: Prepared): Promise<Runtime> {
+  const { layout } = prepared
+  const { cluster, logger, now = Date.now, random = Math.random } = options
+  const nodeName = hostname().toLowerCase()
+  const caches = createCaches(cluster, logger)
+  const { pods, statefulSets, deployments, jobs } = caches
   const events = createEventRecorder({ cluster, component: 'espalier-runtime', instance: nodeName, logger })
   const use = createVolumeUse()
   let kubelet: Kubelet | undefined
@@ -157,7 +140,7 @@ async function run(
     onChange: namespace => kubelet?.poke(namespace),
   })
 
-  await Promise.all(informers.map(informer => informer.start()))
+  await caches.start()
   await storage.start()
   const stopKeepingLogs = keepLogs({ layout, pods, statefulSets, logger })
   const sharedProbes = createSharedProbes({ now, directories: layout.places.map(({ staging }) => staging) })
@@ -166,67 +149,31 @@ async function run(
     sharedProbes.alarm,
   )
   const started = startKubelet({
-    cluster,
-    pods,
-    nodeName,
+    ...{ cluster, pods, nodeName, logger },
     onAddress: pod => endpoints?.touch(pod),
-    logger,
-    host: {
-      layout,
-      addresses,
-      images,
-      use,
-      referencesIn: namespace => ({
-        secret: name => secrets.get({ namespace, name }),
-        configMap: name => configMaps.get({ namespace, name }),
-      }),
-      findClaim: storage.findForPod,
-      runtimeId: identity.runtimeId,
-      warn: (pod, reason, message) => events.record(pod, 'Warning', reason, message),
-      backoff: options.backoff ?? defaultBackoff,
-      probeTiming: options.probeTiming ?? defaultProbeTiming,
-      sharedProbes,
-      logger,
-      now,
-    },
+    host: podHost(options, prepared, { caches, events, storage, use, sharedProbes }),
   })
   kubelet = started
   const workloads = startWorkloads({
     ...{ cluster, pods, statefulSets, deployments, jobs, nodeName, logger, now, random },
     jobLimits: options.jobLimits ?? defaultJobLimits,
   })
+  wakeWaiting({ caches, kubelet: started, storage, use })
 
-  // What one part may wait for and another one does.
-  for (const [kind, informer] of [
-    ['secret', secrets],
-    ['configMap', configMaps],
-  ] as const) {
-    informer.onChange(({ object: { metadata } }: { object: Secret | ConfigMap }) =>
-      started.refresh(metadata.namespace ?? '', referenceName(kind, metadata.name)),
-    )
+  const network: ServicesOptions = {
+    ...{ services: caches.services, pods },
+    readyAddress: pod => started.readyAddress(pod),
+    address: pod => started.address(pod),
   }
-  pods.onChange(({ object }) => storage.lookAgain(object.metadata.namespace))
-  use.onRelease(() => {
-    started.poke()
-    storage.lookAgain(undefined)
-  })
-
-  const network = { services, pods, readyAddress: started.readyAddress, address: started.address }
   const feed = createEndpointsFeed(network)
   endpoints = feed
   await started.started
   return {
-    copies: pool.copies,
+    copies: prepared.pool.copies,
     directories: [layout.root, ...layout.places.map(({ volumes }) => volumes)],
     resolve: createServiceResolver(network),
     followEndpoints: feed.follow,
-    async logs(pod, { container, tailLines, sinceTime, previous } = {}) {
-      // A container's log goes on through its restarts.
-      if (previous) return []
-      const name = container ?? pods.get(pod)?.spec?.containers[0]?.name
-      if (name === undefined) return []
-      return readContainerLog(layout.log(pod.namespace ?? '', pod.name), name, { tailLines, sinceTime })
-    },
+    logs: (pod, logOptions) => readLogs(layout, pods, pod, logOptions),
     isDiskFull: disk.isFull,
     volumeDirectory({ namespace = '', name }) {
       const found = storage.find(namespace, name)
@@ -239,13 +186,72 @@ async function run(
       await started.stop()
       await events.stop()
       stopKeepingLogs()
-      await Promise.all(informers.map(informer => informer.stop()))
-      await addresses.close()
-      await pool.stop()
-      unlock()
+      await caches.stop()
+      await prepared.addresses.close()
+      await prepared.pool.stop()
+      prepared.unlock()
     },
   }
 }
 
-/** Objects of the one-machine store are shared with it: a copy without managedFields would cost more than it saves. */
-const whole = <T>(object: T): T => object
+type Parts = {
+  caches: Caches
+  events: EventRecorder
+  storage: Storage
+  use: VolumeUse
+  sharedProbes: SharedProbes
+}
+
+function podHost(
+  options: RuntimeOptions,
+  { layout, addresses, identity }: Prepared,
+  { caches: { secrets, configMaps }, events, storage, use, sharedProbes }: Parts,
+): PodHost {
+  const { images, logger, now = Date.now } = options
+  return {
+    ...{ layout, addresses, images, use, sharedProbes, logger, now },
+    referencesIn: namespace => ({
+      secret: name => secrets.get({ namespace, name }),
+      configMap: name => configMaps.get({ namespace, name }),
+    }),
+    findClaim: storage.findForPod,
+    runtimeId: identity.runtimeId,
+    warn: (pod, reason, message) => events.record(pod, 'Warning', reason, message),
+    backoff: options.backoff ?? defaultBackoff,
+    probeTiming: options.probeTiming ?? defaultProbeTiming,
+  }
+}
+
+/** Retries what waits in one part when another part changes what it waits for. */
+function wakeWaiting({
+  caches,
+  kubelet,
+  storage,
+  use,
+}: Pick<Parts, 'caches' | 'storage' | 'use'> & { kubelet: Kubelet }): void {
+  const { secrets, configMaps, pods } = caches
+  secrets.onChange(({ object: { metadata } }) =>
+    kubelet.refresh(metadata.namespace ?? '', referenceName('secret', metadata.name)),
+  )
+  configMaps.onChange(({ object: { metadata } }) =>
+    kubelet.refresh(metadata.namespace ?? '', referenceName('configMap', metadata.name)),
+  )
+  pods.onChange(({ object }) => storage.lookAgain(object.metadata.namespace))
+  use.onRelease(() => {
+    kubelet.poke()
+    storage.lookAgain(undefined)
+  })
+}
+
+async function readLogs(
+  layout: Layout,
+  pods: Caches['pods'],
+  pod: ObjectKey,
+  { container, tailLines, sinceTime, previous }: LogOptions = {},
+): Promise<string[]> {
+  // A restarted container continues its log, so there is no previous one.
+  if (previous) return []
+  const name = container ?? pods.get(pod)?.spec?.containers[0]?.name
+  if (name === undefined) return []
+  return readContainerLog(layout.log(pod.namespace ?? '', pod.name), name, { tailLines, sinceTime })
+}
