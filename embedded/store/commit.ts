@@ -1,7 +1,7 @@
 /**
- * The one place where objects change. Each write is decided on the committed object and gets the next version of the
- * store; it is on disk before anyone sees it, reader, watcher or writer. Writes to one object follow one another;
- * writes to different objects that come together share one trip to the disk.
+ * Commits all writes to objects. Each write is decided on the committed object and gets the next version of the store. It
+ * is on disk before any reader, watcher or writer sees it. Writes to one object run one after the other. Concurrent writes
+ * to different objects share one append to the disk.
  */
 import type { Logger } from 'pino'
 import { ClusterError, diskFullMessage } from '../../cluster/errors.ts'
@@ -15,7 +15,7 @@ import { isTaken } from './pressure.ts'
 import { goneText, type LogRecord, putText } from './records.ts'
 import type { State } from './state.ts'
 
-/** What a write comes to; undefined where nothing is to be done. The current object itself means the same. */
+/** What a write changes. Undefined, or the current object itself, means no change. */
 export type Decision = { readonly object: JsonObject; readonly gone: boolean } | undefined
 
 export type Committer = {
@@ -24,16 +24,16 @@ export type Committer = {
   history(kind: KindName): History
   /**
    * Decides a write on the committed object and commits it.
-   * @param after a place whose own pending write is waited for first, since the decision looks at it, too
-   * @returns the object as it is now; when it went, as it was
-   * @throws ClusterError what `decide` throws; `Invalid` for an object too large; `Unavailable` where the disk fails
+   * @param after an object that the decision also reads: the write waits for pending writes to it
+   * @returns the object after the write; if it was deleted, its last state
+   * @throws ClusterError what `decide` throws; `Invalid` for an object too large; `Unavailable` if the disk fails
    */
   write(
     reference: ObjectReference,
     decide: (current: JsonObject | undefined) => Decision,
     after?: ObjectReference,
   ): Promise<JsonObject | undefined>
-  /** Refuses writes from now on, and waits for those under way. */
+  /** Refuses further writes, and waits for pending ones. */
   close(): Promise<void>
 }
 
@@ -48,136 +48,161 @@ type CommitterOptions = {
 
 type Pending = LogRecord & {
   readonly previous: JsonObject | undefined
-  /** The record's text. */
+  /** The text of the record. */
   readonly text: string
   settle(error?: ClusterError): void
 }
 
-/** 1.5 MiB, the API server's own limit. */
+/** 1.5 MiB, as in kube-apiserver. */
 const largestObject = 1.5 * 1024 * 1024
-/** One trip to the disk carries at most this much. */
+/** The largest append to the disk. */
 const largestBatch = 8 * 1024 * 1024
 
 export function createCommitter(options: CommitterOptions): Committer {
-  const { state, disk, onCommit, logger } = options
-  const histories = new Map<KindName, History>()
-  const firstVersion = options.version
-  let committed = firstVersion
-  /** The version of the last change on its way. */
-  let staged = firstVersion
-  const queue: Pending[] = []
-  let closed = false
-  let flushing: Promise<void> | undefined
-  /** Settles when the write on its way to this place has. */
-  const pending = new Map<string, Promise<void>>()
+  return new StoreCommitter(options)
+}
 
-  function history(kind: KindName): History {
-    const existing = histories.get(kind) ?? createHistory(options.historyCapacity, firstVersion)
-    histories.set(kind, existing)
+class StoreCommitter implements Committer {
+  readonly #state: State
+  readonly #disk: Disk | undefined
+  readonly #historyCapacity: number
+  readonly #onCommit: CommitterOptions['onCommit']
+  readonly #logger: Logger
+  readonly #firstVersion: number
+  readonly #histories = new Map<KindName, History>()
+  readonly #queue: Pending[] = []
+  /** By place of the object: settles when the pending write to it has settled. */
+  readonly #pending = new Map<string, Promise<void>>()
+  #committed: number
+  /** The version of the last pending change. */
+  #staged: number
+  #closed = false
+  #flushing: Promise<void> | undefined
+
+  constructor({ state, version, disk, historyCapacity, onCommit, logger }: CommitterOptions) {
+    this.#state = state
+    this.#disk = disk
+    this.#historyCapacity = historyCapacity
+    this.#onCommit = onCommit
+    this.#logger = logger
+    this.#firstVersion = version
+    this.#committed = version
+    this.#staged = version
+  }
+
+  get version(): number {
+    return this.#committed
+  }
+
+  history(kind: KindName): History {
+    const existing = this.#histories.get(kind) ?? createHistory(this.#historyCapacity, this.#firstVersion)
+    this.#histories.set(kind, existing)
     return existing
   }
 
-  function apply(batch: readonly Pending[]): void {
-    const changes = batch.map(({ version, reference, object, previous }): Change => {
-      const deleted = object === undefined
-      if (deleted) state.remove(reference)
-      else state.put(reference, object)
-      const last = deleted ? lastState(previous, version) : object
-      const change = { version, reference, object: last, previous, deleted }
-      history(reference.kind).push(change)
-      committed = version
-      return change
-    })
-    onCommit(changes)
-    for (const { settle } of batch) settle()
+  async write(
+    reference: ObjectReference,
+    decide: (current: JsonObject | undefined) => Decision,
+    after?: ObjectReference,
+  ): Promise<JsonObject | undefined> {
+    // From the last check for pending writes until the write is staged, no other code may run.
+    for (let wait = this.#wait(reference, after); wait !== undefined; wait = this.#wait(reference, after)) await wait
+    if (this.#closed) throw new ClusterError('Unavailable', 'the store is closed')
+    const current = this.#state.get(reference)
+    const decision = decide(current)
+    if (decision === undefined || (decision.object === current && !decision.gone)) return current
+    this.#requireTaken(reference, current, decision)
+    return this.#stage(reference, current, decision)
   }
 
-  async function flush(target: Disk): Promise<void> {
-    while (queue.length > 0) {
-      const batch = takeBatch()
-      const failure = await target.append(batch.map(({ text }) => text)).then(
-        () => undefined,
-        (error: unknown) => ({ error }),
-      )
-      if (failure === undefined) apply(batch)
-      else refuse([...batch, ...queue.splice(0)], failure.error)
-    }
-    // In the same breath as the look at the queue, so that no write falls between.
-    flushing = undefined
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#flushing
   }
 
-  function takeBatch(): Pending[] {
-    let bytes = 0
-    const count = queue.findIndex(({ text }) => {
-      bytes += text.length
-      return bytes > largestBatch
-    })
-    return queue.splice(0, count === -1 ? queue.length : Math.max(1, count))
+  #wait(reference: ObjectReference, after: ObjectReference | undefined): Promise<void> | undefined {
+    return this.#pending.get(placeOf(reference)) ?? (after && this.#pending.get(placeOf(after)))
   }
 
-  /** Later writes were decided before the failure was known, but on nothing that failed: they can all be tried again. */
-  function refuse(failed: readonly Pending[], cause: unknown): void {
-    staged = committed
-    const refusal = new ClusterError('Unavailable', diskMessage(cause), { cause })
-    logger.error({ err: cause, writes: failed.length }, 'the store could not write; nothing of it was kept')
-    for (const { settle } of failed) settle(refusal)
-  }
-
-  function stage(reference: ObjectReference, previous: JsonObject | undefined, decision: NonNullable<Decision>) {
-    const version = staged + 1
-    const next = freeze(withMetadata(decision.object, { resourceVersion: `${version}` }))
-    const text = decision.gone ? goneText(version, reference) : putText(JSON.stringify(next))
-    refuseTooLarge(reference, text)
-    staged = version
-    const object = decision.gone ? undefined : next
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const settle = (error?: ClusterError): void => (error === undefined ? resolve() : reject(error))
-    queue.push({ version, reference, object, previous, text, settle })
-    track(placeOf(reference), promise)
-    if (disk === undefined) apply(queue.splice(0))
-    else flushing ??= flush(disk)
-    return promise.then(() => next)
-  }
-
-  /** @throws ClusterError `Unavailable` for what a full disk has no space for */
-  function requireTaken({ kind }: ObjectReference, current: JsonObject | undefined, decision: NonNullable<Decision>) {
-    if (isTaken(disk?.pressure() ?? 'none', { kind, current, ...decision })) return
+  /** @throws ClusterError `Unavailable` for a write that the pressure on the disk excludes */
+  #requireTaken({ kind }: ObjectReference, current: JsonObject | undefined, decision: NonNullable<Decision>): void {
+    if (isTaken(this.#disk?.pressure() ?? 'none', { kind, current, ...decision })) return
     throw new ClusterError('Unavailable', fullMessage)
   }
 
-  function track(place: string, written: Promise<void>): void {
-    const settled = written.catch(() => undefined).then(() => void pending.delete(place))
-    pending.set(place, settled)
+  #stage(
+    reference: ObjectReference,
+    previous: JsonObject | undefined,
+    decision: NonNullable<Decision>,
+  ): Promise<JsonObject> {
+    const version = this.#staged + 1
+    const next = freeze(withMetadata(decision.object, { resourceVersion: `${version}` }))
+    const text = decision.gone ? goneText(version, reference) : putText(JSON.stringify(next))
+    refuseTooLarge(reference, text)
+    this.#staged = version
+    const object = decision.gone ? undefined : next
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const settle = (error?: ClusterError): void => (error === undefined ? resolve() : reject(error))
+    this.#queue.push({ version, reference, object, previous, text, settle })
+    this.#track(placeOf(reference), promise)
+    if (this.#disk === undefined) this.#apply(this.#queue.splice(0))
+    else this.#flushing ??= this.#flush(this.#disk)
+    return promise.then(() => next)
   }
 
-  const busy = (reference: ObjectReference | undefined): Promise<void> | undefined =>
-    reference && pending.get(placeOf(reference))
+  #track(place: string, written: Promise<void>): void {
+    const settled = written.catch(() => undefined).then(() => void this.#pending.delete(place))
+    this.#pending.set(place, settled)
+  }
 
-  return {
-    get version() {
-      return committed
-    },
-    history,
-    async write(reference, decide, after) {
-      // From the last look at what is pending to the staging nothing may come between.
-      for (let wait = busy(reference) ?? busy(after); wait !== undefined; wait = busy(reference) ?? busy(after)) {
-        await wait
-      }
-      if (closed) throw new ClusterError('Unavailable', 'the store is closed')
-      const current = state.get(reference)
-      const decision = decide(current)
-      if (decision === undefined || (decision.object === current && !decision.gone)) return current
-      requireTaken(reference, current, decision)
-      return stage(reference, current, decision)
-    },
-    async close() {
-      closed = true
-      await flushing
-    },
+  async #flush(disk: Disk): Promise<void> {
+    while (this.#queue.length > 0) {
+      const batch = this.#takeBatch()
+      const failure = await disk.append(batch.map(({ text }) => text)).then(
+        () => undefined,
+        (error: unknown) => ({ error }),
+      )
+      if (failure === undefined) this.#apply(batch)
+      else this.#refuse([...batch, ...this.#queue.splice(0)], failure.error)
+    }
+    // Set in the same turn as the last check of the queue, so that no write stays behind.
+    this.#flushing = undefined
+  }
+
+  #takeBatch(): Pending[] {
+    let bytes = 0
+    const count = this.#queue.findIndex(({ text }) => {
+      bytes += text.length
+      return bytes > largestBatch
+    })
+    return this.#queue.splice(0, count === -1 ? this.#queue.length : Math.max(1, count))
+  }
+
+  #apply(batch: readonly Pending[]): void {
+    const changes = batch.map(({ version, reference, object, previous }): Change => {
+      const deleted = object === undefined
+      if (deleted) this.#state.remove(reference)
+      else this.#state.put(reference, object)
+      const last = deleted ? lastState(previous, version) : object
+      const change = { version, reference, object: last, previous, deleted }
+      this.history(reference.kind).push(change)
+      this.#committed = version
+      return change
+    })
+    this.#onCommit(changes)
+    for (const { settle } of batch) settle()
+  }
+
+  /** Refuses queued writes, too: they depend on no failed write, so their clients can retry all of them. */
+  #refuse(failed: readonly Pending[], cause: unknown): void {
+    this.#staged = this.#committed
+    const refusal = new ClusterError('Unavailable', diskMessage(cause), { cause })
+    this.#logger.error({ err: cause, writes: failed.length }, 'the store could not write; nothing of it was kept')
+    for (const { settle } of failed) settle(refusal)
   }
 }
 
-/** What a deleted object was, under the version of its deletion. */
+/** Returns a deleted object's last state, with the version of its deletion. */
 const lastState = (previous: JsonObject | undefined, version: number): JsonObject =>
   freeze(withMetadata(previous ?? {}, { resourceVersion: `${version}` }))
 
