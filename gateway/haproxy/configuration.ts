@@ -1,12 +1,12 @@
 /**
- * Renders haproxy.cfg. Pure, and the same for every installation but for a few numbers: which route leads where, and
- * whom it admits, is in maps that the agent changes while HAProxy runs, so that nothing is ever reloaded.
+ * Renders haproxy.cfg. Pure; installations differ in a few numbers only. Routes, their targets and their allowlists are in
+ * maps that the agent changes while HAProxy runs, so that HAProxy is never reloaded.
  *
- * The verdict is one lookup: port and source make an IPv6 address, `fd00::<port>:<source>`, and the longest prefix in
- * the map `allow` that covers it gives the address to connect to. What admits and where it leads cannot come apart, and
- * one entry changes at once. No entry, no deadline in the future, no agent: nobody is admitted.
+ * The verdict is one lookup. Port and source make an IPv6 address, `fd00::<port>:<source>`. The longest prefix in the map
+ * `allow` that covers this address gives the address to connect to. So one entry holds both who is admitted and the target,
+ * and changes at once. Without an entry, a deadline in the future or an agent, no client is admitted.
  *
- * It keeps to what both HAProxy 2.6 and 3.0 understand.
+ * The configuration uses only what both HAProxy 2.6 and 3.0 support.
  */
 import { type LoginLimits, loginLimits } from '../logins.ts'
 import { beginMs, loginActions, loginRefusal } from './logins.ts'
@@ -19,15 +19,15 @@ export type HaproxyOptions = {
   /** An IPv4 address to listen on. */
   host: string
   ports: PortRange
-  /** Load balancers that begin each connection with a PROXY protocol header, as masked CIDR blocks; nobody else may. */
+  /** Load balancers that send a PROXY protocol header, as masked CIDR blocks; no other client may send one. */
   proxyProtocolFrom: readonly string[]
-  /** Connections at once, of all routes and of one. */
+  /** Concurrent connections of all routes, and of one route. */
   maxConnections: number
   maxConnectionsPerRoute: number
-  /** Of connections that have not logged in. */
+  /** Limits of connections that have not logged in. */
   logins: LoginLimits
   threads: number
-  /** Where /healthz and HAProxy's own /metrics are. */
+  /** The port of /healthz and of HAProxy's /metrics. */
   operationsPort: number
 }
 
@@ -41,113 +41,153 @@ export const haproxyDefaults = {
   operationsPort: 8405,
 } satisfies Partial<HaproxyOptions>
 
-/** What the agent may converse with at once; above it a denied connection is closed without a word. */
+/** Concurrent refusals by the agent; above this limit, HAProxy closes a refused connection without an error message. */
 export const refusalsAtOnce = 256
-/** A refused source beyond these is closed before the agent hears of it. */
+/** Limits of refused connections per source; above them, HAProxy closes the connection without the agent. */
 const refusedPerSource = { inTenSeconds: 100, atOnce: 20 }
 
-/** Names in the configuration that others need to know. */
+/** The name of the frontend, which the runtime API needs. */
 export const frontendName = 'databases'
-/** Why HAProxy hands a connection to the agent, as the last word of the unique id in its PROXY header. */
+/** Why HAProxy passes a connection to the agent; the last word of the unique id in the PROXY header. */
 export const reasons = { denied: 'denied', closed: 'closed', tooMany: 'too-many', logins: loginRefusal } as const
 
 export function renderConfiguration(options: HaproxyOptions): string {
-  const { paths, host, ports, proxyProtocolFrom, maxConnections } = options
-  const found = (variable: string) => `{ var(${variable}) -m found }`
-  const isRefused = found('txn.reason')
-  const expectProxy =
-    proxyProtocolFrom.length > 0
-      ? [`    tcp-request connection expect-proxy layer4 if { src ${proxyProtocolFrom.join(' ')} }`]
-      : []
-  const verdict = [
-    '    tcp-request content set-var(txn.now) date',
-    `    tcp-request content set-var(txn.left) str(${deadlineKey}),map_str_int(${paths.state},0),sub(txn.now)`,
-    // A lookup that finds nothing leaves a variable as it was.
-    '    tcp-request content unset-var(txn.target)',
-    `    tcp-request content set-var(txn.target) var(sess.key),map_ip(${paths.allow})`,
-    `    tcp-request content set-var(txn.reason) str(${reasons.closed}) unless { var(txn.left) -m int gt 0 } or ${isRefused}`,
-    `    tcp-request content set-var(txn.reason) str(${reasons.denied}) unless ${found('txn.target')} or ${isRefused}`,
+  const sections = [
+    global(options),
+    databaseDefaults,
+    frontend(options),
+    backends(options.paths),
+    [
+      'defaults operations',
+      '    mode http',
+      '    timeout client 5s',
+      '    timeout server 5s',
+      '    timeout http-request 5s',
+    ],
+    operationsFrontend(options),
   ]
-  const agent = `server agent unix@${paths.refusals} send-proxy-v2 proxy-v2-options unique-id`
-  return `${[
-    '# Written by espalier gateway configuration; changed by nobody.',
-    'global',
-    '    log stdout format raw local0 notice',
-    // The operations page and the runtime API need a few of their own.
-    `    maxconn ${maxConnections + 100}`,
-    // A script that sleeps is not always woken in 2.6 where there are several threads (seen: one wait in a thousand).
-    '.if version_atleast(3.0)',
-    `    nbthread ${options.threads}`,
-    '.else',
-    '    nbthread 1',
-    '.endif',
-    `    stats socket ${paths.runtime} mode 600 level admin`,
-    '    stats timeout 10m',
-    // It is told to stop once no session is open; what else is connected then is the agent.
-    '    hard-stop-after 5s',
-    `    lua-load ${paths.logins}`,
-    '',
-    'defaults databases',
-    '    mode tcp',
-    '    log global',
-    // Until a connection is joined: for its PROXY header, its first bytes, a connection to its database.
-    '    timeout client 10s',
-    '    timeout server 10s',
-    // Three tries at a machine that stays silent are over in 6 s; in each its kernel is asked twice.
-    '    timeout connect 2s',
-    '    timeout queue 5s',
-    // Once joined. Postgres sessions may idle for weeks; a peer that vanished is found by keepalives instead.
-    '    timeout tunnel 24d',
-    '    timeout client-fin 60s',
-    '    timeout server-fin 60s',
-    ...['cli', 'srv'].flatMap(side => [
-      `    option ${side}tcpka`,
-      `    ${side}tcpka-idle 60s`,
-      `    ${side}tcpka-intvl 10s`,
-      `    ${side}tcpka-cnt 6`,
-    ]),
-    '',
+  const text = sections.map(lines => lines.join('\n')).join('\n\n')
+  return `# Written by espalier gateway configuration; changed by nobody.\n${text}\n`
+}
+
+const global = ({ paths, maxConnections, threads }: HaproxyOptions): string[] => [
+  'global',
+  '    log stdout format raw local0 notice',
+  // The operations page and the runtime API need connections of their own.
+  `    maxconn ${maxConnections + 100}`,
+  // In 2.6 with several threads, a sleeping script is sometimes not woken (seen: one wait in a thousand).
+  '.if version_atleast(3.0)',
+  `    nbthread ${threads}`,
+  '.else',
+  '    nbthread 1',
+  '.endif',
+  `    stats socket ${paths.runtime} mode 600 level admin`,
+  '    stats timeout 10m',
+  // HAProxy is stopped only after the last session has ended; only the agent is still connected then.
+  '    hard-stop-after 5s',
+  `    lua-load ${paths.logins}`,
+]
+
+const databaseDefaults: string[] = [
+  'defaults databases',
+  '    mode tcp',
+  '    log global',
+  // Until a connection is joined: for its PROXY header, its first bytes and the connection to its database.
+  '    timeout client 10s',
+  '    timeout server 10s',
+  // Three attempts at a silent machine take at most 6 s; each sends two SYN packets.
+  '    timeout connect 2s',
+  '    timeout queue 5s',
+  // Once joined: Postgres sessions may idle for weeks. Keepalives detect a peer that has vanished.
+  '    timeout tunnel 24d',
+  '    timeout client-fin 60s',
+  '    timeout server-fin 60s',
+  ...['cli', 'srv'].flatMap(side => [
+    `    option ${side}tcpka`,
+    `    ${side}tcpka-idle 60s`,
+    `    ${side}tcpka-intvl 10s`,
+    `    ${side}tcpka-cnt 6`,
+  ]),
+]
+
+const found = (variable: string): string => `{ var(${variable}) -m found }`
+const isRefused = found('txn.reason')
+
+function frontend(options: HaproxyOptions): string[] {
+  const { paths, host, ports, maxConnections } = options
+  return [
     `frontend ${frontendName} from databases`,
     `    bind ${host}:${ports.first}-${ports.last}`,
     `    maxconn ${maxConnections}`,
     `    filter ${loginActions.watch}`,
-    // What the agent is told in the PROXY header: the port that was really dialled, and why it gets the connection.
+    // The agent reads from the PROXY header which port the client dialled, and why the agent gets the connection.
     '    unique-id-format "%[var(sess.port)] %[var(txn.reason)]"',
-    // Before a PROXY header is read: it may name another port, but not choose a database by it.
-    '    tcp-request connection set-var(sess.port) dst_port',
-    '    tcp-request connection set-var(sess.group) dst_port,hex,bytes(12,4)',
-    ...expectProxy,
-    `    tcp-request connection reject unless { var(sess.port),map_str(${paths.ports}) -m found }`,
-    // Who is not admitted can be counted by source; who is may open as many as the database takes.
-    '    tcp-request session set-var-fmt(sess.key) "fd00::%[var(sess.group)]:%[src]"',
-    `    tcp-request session track-sc0 src table refused unless { var(sess.key),map_ip(${paths.allow}) -m found }`,
-    `    tcp-request session reject if { sc0_conn_rate gt ${refusedPerSource.inTenSeconds} } or { sc0_conn_cur gt ${refusedPerSource.atOnce} }`,
+    ...connectionRules(options),
     `    tcp-request inspect-delay ${beginMs / 1000}s`,
-    ...verdict,
-    // A place of its route's is taken once, when the connection arrives.
-    `    tcp-request content set-var(txn.reason) str(${reasons.tooMany}) if !${isRefused} !${found('sess.counted')} { var(sess.port),table_conn_cur(routes) ge ${options.maxConnectionsPerRoute} }`,
-    `    tcp-request content track-sc1 var(sess.port) table routes unless ${isRefused}`,
-    `    tcp-request content set-var(sess.counted) str(yes) unless ${isRefused}`,
-    // Whoever has said nothing yet counts, too.
-    `    tcp-request content ${loginActions.arrive} unless ${isRefused} or ${found('txn.login')}`,
-    `    tcp-request content reject if ${isRefused} { be_conn(refusals) ge ${refusalsAtOnce} }`,
-    `    tcp-request content accept if ${isRefused}`,
-    // Waits for the first bytes: a database is not troubled by who says nothing. All of the above is judged again then.
-    '    tcp-request content reject unless { req.len gt 0 }',
-    // Waits for its turn. Rules may have changed meanwhile.
-    `    tcp-request content ${loginActions.begin}`,
-    `    tcp-request content reject if ${found('txn.left_early')}`,
-    ...verdict,
-    `    tcp-request content reject if ${isRefused} { be_conn(refusals) ge ${refusalsAtOnce} }`,
-    `    tcp-request content accept if ${isRefused}`,
+    ...verdict(paths),
+    ...loginRules(options),
+    ...verdict(paths),
+    ...refusal,
     '    tcp-request content set-dst var(txn.target),field(1,:)',
     '    tcp-request content set-dst-port var(txn.target),field(2,:)',
     `    use_backend refusals if ${isRefused}`,
     '    default_backend databases',
-    '',
-    // A database that refuses connections may have started a moment ago, and the node's own table of Services lag behind,
-    // or be starting anew: it is tried again a second later, twice. The last try goes to the agent, which says so in
-    // Postgres's words.
+  ]
+}
+
+/** Rules that run when a connection arrives, before its first bytes. */
+const connectionRules = ({ paths, proxyProtocolFrom }: HaproxyOptions): string[] => [
+  // Set before the PROXY header is read: the header may name another port, which must not choose the database.
+  '    tcp-request connection set-var(sess.port) dst_port',
+  '    tcp-request connection set-var(sess.group) dst_port,hex,bytes(12,4)',
+  ...(proxyProtocolFrom.length > 0
+    ? [`    tcp-request connection expect-proxy layer4 if { src ${proxyProtocolFrom.join(' ')} }`]
+    : []),
+  `    tcp-request connection reject unless { var(sess.port),map_str(${paths.ports}) -m found }`,
+  // Only refused connections are limited by source; an admitted source may open as many as the database accepts.
+  '    tcp-request session set-var-fmt(sess.key) "fd00::%[var(sess.group)]:%[src]"',
+  `    tcp-request session track-sc0 src table refused unless { var(sess.key),map_ip(${paths.allow}) -m found }`,
+  `    tcp-request session reject if { sc0_conn_rate gt ${refusedPerSource.inTenSeconds} } or { sc0_conn_cur gt ${refusedPerSource.atOnce} }`,
+]
+
+const verdict = (paths: Paths): string[] => [
+  '    tcp-request content set-var(txn.now) date',
+  `    tcp-request content set-var(txn.left) str(${deadlineKey}),map_str_int(${paths.state},0),sub(txn.now)`,
+  // A lookup without a result does not change its variable.
+  '    tcp-request content unset-var(txn.target)',
+  `    tcp-request content set-var(txn.target) var(sess.key),map_ip(${paths.allow})`,
+  `    tcp-request content set-var(txn.reason) str(${reasons.closed}) unless { var(txn.left) -m int gt 0 } or ${isRefused}`,
+  `    tcp-request content set-var(txn.reason) str(${reasons.denied}) unless ${found('txn.target')} or ${isRefused}`,
+]
+
+/** Passes a refused connection to the agent, or closes it if the agent is busy. */
+const refusal: string[] = [
+  `    tcp-request content reject if ${isRefused} { be_conn(refusals) ge ${refusalsAtOnce} }`,
+  `    tcp-request content accept if ${isRefused}`,
+]
+
+/** Rules between the two verdicts: the route's limit, the first bytes, and the wait for a login. */
+const loginRules = ({ maxConnectionsPerRoute }: HaproxyOptions): string[] => [
+  // The rules below run again when bytes arrive; a connection counts once towards its route's limit.
+  `    tcp-request content set-var(txn.reason) str(${reasons.tooMany}) if !${isRefused} !${found('sess.counted')} { var(sess.port),table_conn_cur(routes) ge ${maxConnectionsPerRoute} }`,
+  `    tcp-request content track-sc1 var(sess.port) table routes unless ${isRefused}`,
+  `    tcp-request content set-var(sess.counted) str(yes) unless ${isRefused}`,
+  // A connection that has sent nothing counts, too.
+  `    tcp-request content ${loginActions.arrive} unless ${isRefused} or ${found('txn.login')}`,
+  ...refusal,
+  // Waits for the first bytes, so that silent clients never reach the database. Then all rules above run again.
+  '    tcp-request content reject unless { req.len gt 0 }',
+  // Waits for a login. The rules may have changed after that, so the second verdict follows.
+  `    tcp-request content ${loginActions.begin}`,
+  `    tcp-request content reject if ${found('txn.left_early')}`,
+]
+
+function backends(paths: Paths): string[] {
+  const agent = `server agent unix@${paths.refusals} send-proxy-v2 proxy-v2-options unique-id`
+  return [
+    // A database that refuses connections may just have started, and the node's table of Services may lag behind or be
+    // starting itself. HAProxy retries twice, 1 s apart. The last attempt goes to the agent, which sends the client an
+    // error in Postgres's protocol.
     'backend databases from databases',
     '    balance roundrobin',
     '    retries 3',
@@ -165,18 +205,14 @@ export function renderConfiguration(options: HaproxyOptions): string {
     '',
     'backend routes from databases',
     '    stick-table type integer size 64k expire 1h store conn_cur',
-    '',
-    'defaults operations',
-    '    mode http',
-    '    timeout client 5s',
-    '    timeout server 5s',
-    '    timeout http-request 5s',
-    '',
-    'frontend operations from operations',
-    `    bind ${host}:${options.operationsPort}`,
-    '    maxconn 32',
-    '    monitor-uri /healthz',
-    '    http-request use-service prometheus-exporter if { path /metrics }',
-    '    http-request return status 404',
-  ].join('\n')}\n`
+  ]
 }
+
+const operationsFrontend = ({ host, operationsPort }: HaproxyOptions): string[] => [
+  'frontend operations from operations',
+  `    bind ${host}:${operationsPort}`,
+  '    maxconn 32',
+  '    monitor-uri /healthz',
+  '    http-request use-service prometheus-exporter if { path /metrics }',
+  '    http-request return status 404',
+]
