@@ -1,0 +1,40 @@
+/** Commands to HAProxy's runtime API whose answers are checked. */
+import { addCommands, type MapContent } from './maps.ts'
+import type { RuntimeConnection } from './runtime.ts'
+
+/** HAProxy gave an unexpected answer, or the connection ended. */
+class RefusedError extends Error {
+  override readonly name = 'RefusedError'
+}
+
+/** Commands that may be unanswered at once: enough that neither side waits, few enough that all are answered in time. */
+const window = 32
+
+/** Sends commands that HAProxy must answer with an empty text. @throws RefusedError */
+export async function expectDone(connection: RuntimeConnection, commands: readonly string[]): Promise<void> {
+  for (let at = 0; at < commands.length; at += window) {
+    const sent = commands.slice(at, at + window)
+    const answers = await Promise.all(sent.map(command => connection.command(command)))
+    for (const answer of answers)
+      if (textOf(answer) !== '') throw new RefusedError(`HAProxy answered: ${textOf(answer)}`)
+  }
+}
+
+/** Checks that HAProxy answers. @throws RefusedError */
+export async function expectAnswer(connection: RuntimeConnection): Promise<void> {
+  textOf(await connection.command('show info'))
+}
+
+/** Replaces all lines of a map in one transaction. @throws RefusedError */
+export async function replaceMap(connection: RuntimeConnection, { map, lines }: MapContent): Promise<void> {
+  const prepared = textOf(await connection.command(`prepare map ${map}`))
+  const version = /^New version created: ([0-9]+)$/.exec(prepared)?.[1]
+  if (version === undefined) throw new RefusedError(`HAProxy answered: ${prepared}`)
+  await expectDone(connection, addCommands(map, version, lines))
+  await expectDone(connection, [`commit map @${version} ${map}`])
+}
+
+function textOf(answer: Awaited<ReturnType<RuntimeConnection['command']>>): string {
+  if (answer.kind === 'lost') throw new RefusedError(`HAProxy is gone (${answer.reason})`)
+  return answer.text.slice(0, 300)
+}
