@@ -1,27 +1,27 @@
 /**
- * What becomes of each accepted connection: admitted ones are joined to their target, the others refused in Postgres's
- * words. A verdict is asked for when the connection arrives and again right before it is joined, so that one which
- * dawdles is judged by the rules of the moment. Between them it waits for its turn to log in. Once joined, only its two
- * ends close it.
+ * Serves accepted connections: joins admitted ones to their target and refuses the others with an error in Postgres's
+ * protocol. The rules are checked when a connection arrives and again right before it is joined, so that a slow client is
+ * judged by the current rules. Between the two checks the connection waits for a login. Once joined, only its two ends
+ * close it.
  */
 import type { Socket } from 'node:net'
 import type { RouteTarget } from '../routes/route.ts'
 import { notAdmitted, notAvailable, outOfTouch, tooMany, tooManyLogins } from './denial/refusal.ts'
 import type { Refuse } from './denial/refuse.ts'
-import { createLogins, type Login, type LoginCounts, type LoginLimits, watchLogin } from './logins.ts'
+import { createLogins, type Login, type LoginCounts, type LoginLimits, type Logins, watchLogin } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
 import { connectTarget, join, untilFirstBytes } from './session.ts'
 import { normaliseAddress, type Verdict } from './table.ts'
 
 export type ConnectionLimits = {
-  /** Admitted connections at once, of one route and of all. */
+  /** Concurrent admitted connections, of one route and of all routes. */
   perRoute: number
   total: number
-  /** How long a client may take to say something, in milliseconds. */
+  /** How long a client may take to send its first bytes, in milliseconds. */
   firstBytesMs: number
   /** How long a target may take to answer, in milliseconds. */
   connectMs: number
-  /** How long a side may keep its half of a connection whose other side is gone, without traffic, in milliseconds. */
+  /** How long one side may keep its half of a connection open without traffic after the other side closed, in milliseconds. */
   lingerMs: number
 }
 
@@ -33,21 +33,21 @@ const connectionLimits: ConnectionLimits = {
   lingerMs: 60_000,
 }
 
-/** Where a Service is reached; undefined where nothing behind it is ready. */
+/** Returns the address of a Service; undefined if no pod behind it is ready. */
 export type Resolve = (target: RouteTarget) => { host: string; port: number } | undefined
 
 export type Connections = {
   accept(port: number, socket: Socket): void
-  /** Admitted connections, joined or about to be. */
+  /** Returns the number of admitted connections, joined or not. */
   count(): number
-  /** Waits for open connections to end, at most so long, then closes the rest. */
+  /** Waits up to `ms` for open connections to end, then closes the others. */
   drain(ms: number): Promise<void>
-  /** Connections that have not logged in. */
+  /** Returns the connections that have not logged in. */
   logins(): LoginCounts
 }
 
-export function createConnections(options: {
-  /** Whether the rules are known to hold. */
+type ConnectionsOptions = {
+  /** Whether the rules are known to be current. */
   admitting: () => boolean
   verdict: (port: number, address: string) => Verdict
   resolve: Resolve
@@ -55,52 +55,105 @@ export function createConnections(options: {
   limits?: Partial<ConnectionLimits> | undefined
   loginLimits?: Partial<LoginLimits> | undefined
   metrics: GatewayMetrics
-  /** A database that is said to be there could not be connected to. */
+  /** Called when a database whose Service has an address could not be connected to. */
   onUnreachable: (port: number) => void
-}): Connections {
-  const { admitting, resolve, refuse, metrics } = options
-  const limits = { ...connectionLimits, ...options.limits }
-  const logins = createLogins(options.loginLimits)
-  const admitted = new Set<Socket>()
-  const admittedOf = new Map<number, number>()
+}
 
-  /** The target, or undefined where the connection has been refused. */
-  const judge = (socket: Socket, port: number, address: string): { label: string; target: RouteTarget } | undefined => {
+type Admission = { label: string; target: RouteTarget }
+
+export function createConnections(options: ConnectionsOptions): Connections {
+  return new AcceptedConnections(options)
+}
+
+class AcceptedConnections implements Connections {
+  readonly #options: ConnectionsOptions
+  readonly #limits: ConnectionLimits
+  readonly #logins: Logins
+  readonly #admitted = new Set<Socket>()
+  readonly #admittedOf = new Map<number, number>()
+
+  constructor(options: ConnectionsOptions) {
+    this.#options = options
+    this.#limits = { ...connectionLimits, ...options.limits }
+    this.#logins = createLogins(options.loginLimits)
+  }
+
+  accept(port: number, socket: Socket): void {
+    // After every error of a socket, 'close' follows.
+    socket.on('error', () => {})
+    const address = normaliseAddress(socket.remoteAddress ?? '')
+    if (address === '') {
+      socket.destroy()
+      return
+    }
+    const found = this.#judge(socket, port, address)
+    if (found === undefined) return
+    if (!this.#claim(socket)) {
+      this.#options.refuse(socket, { port, address, label: found.label }, 'too-many', tooMany(found.label))
+      return
+    }
+    const login = this.#logins.arrive(port, address, () => socket.destroy())
+    // However the connection ends: refused, joined or closed.
+    socket.once('close', login.end)
+    void this.#serve(socket, port, found.label, address, login)
+  }
+
+  count(): number {
+    return this.#admitted.size
+  }
+
+  logins(): LoginCounts {
+    return this.#logins.countByPort()
+  }
+
+  async drain(ms: number): Promise<void> {
+    const over = Promise.all([...this.#admitted].map(socket => new Promise(resolve => socket.once('close', resolve))))
+    const deadline = setTimeout(() => {
+      for (const socket of this.#admitted) socket.destroy()
+    }, ms)
+    await over
+    clearTimeout(deadline)
+  }
+
+  /** Returns the target; undefined if the connection has been refused. */
+  #judge(socket: Socket, port: number, address: string): Admission | undefined {
+    const { admitting, verdict, refuse } = this.#options
     if (!admitting()) {
       refuse(socket, { port, address }, 'out-of-touch', outOfTouch)
       return undefined
     }
-    const found = options.verdict(port, address)
+    const found = verdict(port, address)
     if (found.kind === 'allow') return found
     if (found.kind === 'deny')
       refuse(socket, { port, address, label: found.label }, 'denied', notAdmitted(found.label, address))
-    // The route went away while the connection arrived.
+    // The route was removed while the connection arrived.
     else socket.destroy()
     return undefined
   }
 
-  const claim = (socket: Socket): boolean => {
-    if (admitted.size >= limits.total) return false
-    admitted.add(socket)
-    socket.once('close', () => admitted.delete(socket))
+  #claim(socket: Socket): boolean {
+    if (this.#admitted.size >= this.#limits.total) return false
+    this.#admitted.add(socket)
+    socket.once('close', () => this.#admitted.delete(socket))
     return true
   }
 
-  /** A route's places are for connections that have sent something: silent ones take none. */
-  const claimOfRoute = (port: number, socket: Socket): boolean => {
-    const ofRoute = admittedOf.get(port) ?? 0
-    if (ofRoute >= limits.perRoute) return false
-    admittedOf.set(port, ofRoute + 1)
+  /** Counts a connection towards its route's limit, once it has sent something; silent connections do not count. */
+  #claimOfRoute(port: number, socket: Socket): boolean {
+    const ofRoute = this.#admittedOf.get(port) ?? 0
+    if (ofRoute >= this.#limits.perRoute) return false
+    this.#admittedOf.set(port, ofRoute + 1)
     socket.once('close', () => {
-      const left = (admittedOf.get(port) ?? 1) - 1
-      if (left > 0) admittedOf.set(port, left)
-      else admittedOf.delete(port)
+      const left = (this.#admittedOf.get(port) ?? 1) - 1
+      if (left > 0) this.#admittedOf.set(port, left)
+      else this.#admittedOf.delete(port)
     })
     return true
   }
 
-  const serve = async (client: Socket, port: number, label: string, address: string, login: Login): Promise<void> => {
-    if (!(await untilFirstBytes(client, limits.firstBytesMs))) {
+  async #serve(client: Socket, port: number, label: string, address: string, login: Login): Promise<void> {
+    const { refuse, metrics } = this.#options
+    if (!(await untilFirstBytes(client, this.#limits.firstBytesMs))) {
       metrics.count('silent')
       client.destroy()
       return
@@ -109,61 +162,38 @@ export function createConnections(options: {
       refuse(client, { port, address, label }, 'too-many-logins', tooManyLogins(label, address))
       return
     }
-    if (!claimOfRoute(port, client)) {
+    if (!this.#claimOfRoute(port, client)) {
       login.end()
       refuse(client, { port, address, label }, 'too-many', tooMany(label))
       return
     }
     const inTime = await login.begin()
     if (client.destroyed) return
-    const first = judge(client, port, address)
+    const first = this.#judge(client, port, address)
     if (first === undefined) return
-    if (!inTime) {
-      refuse(client, { port, address, label: first.label }, 'too-many-logins', tooManyLogins(first.label, address))
-      return
-    }
-    const place = resolve(first.target)
-    const target = place && (await connectTarget(place, limits.connectMs))
-    if (place !== undefined && target === undefined && !client.destroyed) options.onUnreachable(port)
+    if (inTime) await this.#connect(client, port, address, first, login)
+    else refuse(client, { port, address, label: first.label }, 'too-many-logins', tooManyLogins(first.label, address))
+  }
+
+  /** Connects to the target, and joins client and target if the rules still admit the client. */
+  async #connect(
+    client: Socket,
+    port: number,
+    address: string,
+    { label, target: routed }: Admission,
+    login: Login,
+  ): Promise<void> {
+    const { resolve, refuse, metrics, onUnreachable } = this.#options
+    const place = resolve(routed)
+    const target = place && (await connectTarget(place, this.#limits.connectMs))
+    if (place !== undefined && target === undefined && !client.destroyed) onUnreachable(port)
     if (client.destroyed) target?.destroy()
-    else if (target === undefined) refuse(client, { port, address, label: first.label }, 'unavailable', notAvailable)
-    else if (judge(client, port, address) === undefined) target.destroy()
+    else if (target === undefined) refuse(client, { port, address, label }, 'unavailable', notAvailable)
+    else if (this.#judge(client, port, address) === undefined) target.destroy()
     else {
       metrics.count('allowed')
       watchLogin(client, target, login)
-      join(client, target, limits.lingerMs)
+      join(client, target, this.#limits.lingerMs)
     }
-  }
-
-  return {
-    accept: (port, socket) => {
-      // Whatever goes wrong with a socket, 'close' follows.
-      socket.on('error', () => {})
-      const address = normaliseAddress(socket.remoteAddress ?? '')
-      if (address === '') {
-        socket.destroy()
-        return
-      }
-      const found = judge(socket, port, address)
-      if (found === undefined) return
-      if (!claim(socket)) {
-        refuse(socket, { port, address, label: found.label }, 'too-many', tooMany(found.label))
-        return
-      }
-      const login = logins.arrive(port, address, () => socket.destroy())
-      // Whatever becomes of it: refused, joined or gone.
-      socket.once('close', login.end)
-      void serve(socket, port, found.label, address, login)
-    },
-    count: () => admitted.size,
-    logins: logins.countByPort,
-    drain: async ms => {
-      const over = Promise.all([...admitted].map(socket => new Promise(resolve => socket.once('close', resolve))))
-      const deadline = setTimeout(() => {
-        for (const socket of admitted) socket.destroy()
-      }, ms)
-      await over
-      clearTimeout(deadline)
-    },
   }
 }

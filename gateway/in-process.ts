@@ -43,7 +43,7 @@ export function createInProcessPlane(options: {
   })
   const listeners = createListeners({
     host: options.host,
-    onConnection: connections.accept,
+    onConnection: (port, socket) => connections.accept(port, socket),
     onRecovered: options.onRecovered,
     logger,
   })
@@ -65,9 +65,9 @@ export function createInProcessPlane(options: {
       listeners.close()
       return true
     },
-    count: connections.count,
-    logins: connections.logins,
-    drain: connections.drain,
+    count: () => connections.count(),
+    logins: () => connections.logins(),
+    drain: ms => connections.drain(ms),
   }
 }
 

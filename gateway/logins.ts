@@ -1,27 +1,30 @@
 /**
- * Connections that have not logged in: few at once of one address and of one database reach Postgres, the others wait
- * their turn for some seconds. So who opens connections and says nothing holds a few places for as long as Postgres lets
- * nobody wait (authentication_timeout), and a pool that opens all of its connections at once gets all of them. The last
- * places of a database are for addresses that have none, so that two that say nothing do not hold all.
+ * Limits connections that have not logged in. Only a few per address and per database reach Postgres at once; the others
+ * wait in a queue for some seconds. So silent clients hold only a few places, each until Postgres's
+ * authentication_timeout, and a pool that opens all its connections at once still gets all of them. The last places of a
+ * database are for addresses that have none, so that two silent addresses cannot hold all places.
  */
 import type { Socket } from 'node:net'
 import { LoginProgress } from './login-progress.ts'
 
 export type LoginLimits = {
-  /** Connections of one address to one route that log in at once, and of all addresses. */
+  /** Concurrent logins of one address to one route, and of all addresses to one route. */
   perAddress: number
   perRoute: number
-  /** Of those of a route the last so many are for addresses that have none yet. */
+  /** How many of a route's places are reserved for addresses that have none yet. */
   forNewcomers: number
-  /** Connections of one address to one route that wait for their turn. */
+  /** Connections of one address to one route that wait in the queue. */
   waitingPerAddress: number
-  /** The same of one address to all routes together. */
+  /** Connections of one address, to all routes together, that wait in the queue. */
   waitingPerAddressInAll: number
   /** Connections of one address, to all routes together, that have sent nothing yet. */
   silentPerAddress: number
-  /** How long one waits for its turn, in milliseconds. */
+  /** How long a connection waits in the queue, in milliseconds. */
   waitMs: number
-  /** After so long a connection that still is open has logged in, as Postgres ends the others: 10 s, and what it takes. */
+  /**
+   * After this time a connection that is still open has logged in, because Postgres closes the others after 10 s. In
+   * milliseconds, with a margin.
+   */
   holdMs: number
 }
 
@@ -36,29 +39,29 @@ export const loginLimits: LoginLimits = {
   holdMs: 12_000,
 }
 
-/** One connection's way from its arrival to its login. */
+/** One connection between its arrival and its login. */
 export type Login = {
-  /** It has sent its first bytes and waits for its turn from now on. False where too many of its address wait. */
+  /** Records the first bytes; the connection then waits. Returns false if too many of its address wait. */
   speak(): boolean
-  /** Resolves to whether its turn came in time. */
+  /** Waits for a place. Resolves to false if the connection got none in time. */
   begin(): Promise<boolean>
-  /** It has logged in, or is over. */
+  /** Frees the place: the connection has logged in or is closed. */
   end(): void
 }
 
-/** Connections that are logging in, and that have not begun to: they are silent or wait for their turn. */
+/** Connections that are logging in, and connections that are silent or wait in the queue. */
 export type LoginCount = { underway: number; waiting: number }
-/** By the routed port; of ports without any there is none. */
+/** By routed port, without the ports that have no such connections. */
 export type LoginCounts = ReadonlyMap<number, LoginCount>
 
-type Logins = {
-  /** `evict` closes the connection: too many of its address are silent, and it has been silent the longest. */
+export type Logins = {
+  /** `evict` closes the connection if too many of its address are silent and it is the oldest of them. */
   arrive(port: number, address: string, evict: () => void): Login
   count(): LoginCount
   countByPort(): LoginCounts
 }
 
-/** How many there are of each key. */
+/** Counts by key. */
 class Tally {
   readonly #counts = new Map<string, number>()
   total = 0
@@ -77,8 +80,8 @@ class Tally {
 }
 
 /**
- * Connections that have sent nothing, by address, the oldest first. One more evicts the oldest: a client that means to
- * log in sends its first bytes at once, so silent ones cannot keep its address out.
+ * Connections that have sent nothing, by address, the oldest first. Above the limit, a new one evicts the oldest: a real
+ * client sends its first bytes at once, so silent connections cannot lock out their address.
  */
 class Silent {
   readonly #evictions = new Map<string, Set<() => void>>()
@@ -102,124 +105,174 @@ class Silent {
   }
 }
 
-type Waiter = { key: string; start: () => void }
-
 export function createLogins(options: Partial<LoginLimits> = {}): Logins {
-  const limits = { ...loginLimits, ...options }
-  const silent = new Silent(limits.silentPerAddress)
-  const silentOf = new Tally()
-  const waiting = new Tally()
-  const waitingInAll = new Tally()
-  const ofAddress = new Tally()
-  const ofRoute = new Tally()
-  const queues = new Map<number, Set<Waiter>>()
-
-  const hasRoom = (port: number, key: string): boolean => {
-    const own = ofAddress.of(key)
-    const places = own === 0 ? limits.perRoute : limits.perRoute - limits.forNewcomers
-    return own < limits.perAddress && ofRoute.of(`${port}`) < places
-  }
-
-  /** Whoever came first and may, begins. */
-  const serve = (port: number): void => {
-    const queue = queues.get(port)
-    for (const waiter of queue ?? []) if (hasRoom(port, waiter.key)) waiter.start()
-    if (queue?.size === 0) queues.delete(port)
-  }
-
-  const enter = (port: number, waiter: Waiter): void => {
-    const queue = queues.get(port) ?? new Set()
-    queues.set(port, queue.add(waiter))
-    serve(port)
-  }
-
+  const places = new LoginPlaces({ ...loginLimits, ...options })
   return {
-    arrive: (port, address, evict) => {
-      const key = `${port} ${address}`
-      let state: 'silent' | 'waiting' | 'underway' | 'over' = 'silent'
-      let timer: NodeJS.Timeout | undefined
-      let leave = () => {}
-      silentOf.add(key, 1)
-      silent.add(address, evict)
-
-      const count = (difference: 1 | -1): void => {
-        waiting.add(key, difference)
-        waitingInAll.add(address, difference)
-      }
-      const endSilence = (): void => {
-        silentOf.add(key, -1)
-        silent.delete(address, evict)
-      }
-      const end = (): void => {
-        clearTimeout(timer)
-        const before = state
-        state = 'over'
-        if (before === 'silent') endSilence()
-        if (before === 'waiting') {
-          count(-1)
-          leave()
-        }
-        if (before !== 'underway') return
-        ofAddress.add(key, -1)
-        ofRoute.add(`${port}`, -1)
-        serve(port)
-      }
-      const speak = (): boolean => {
-        if (state !== 'silent') return state !== 'over'
-        const hasPlace =
-          waiting.of(key) < limits.waitingPerAddress && waitingInAll.of(address) < limits.waitingPerAddressInAll
-        if (!hasPlace) {
-          end()
-          return false
-        }
-        endSilence()
-        state = 'waiting'
-        count(1)
-        return true
-      }
-      const begin = (): Promise<boolean> =>
-        new Promise(resolve => {
-          if (state !== 'waiting') return resolve(false)
-          const start = (): void => {
-            clearTimeout(timer)
-            queues.get(port)?.delete(waiter)
-            state = 'underway'
-            count(-1)
-            ofAddress.add(key, 1)
-            ofRoute.add(`${port}`, 1)
-            timer = setTimeout(end, limits.holdMs)
-            timer.unref()
-            resolve(true)
-          }
-          const waiter: Waiter = { key, start }
-          leave = () => {
-            queues.get(port)?.delete(waiter)
-            resolve(false)
-          }
-          timer = setTimeout(end, limits.waitMs)
-          enter(port, waiter)
-        })
-      return { speak, begin, end }
-    },
-    count: () => ({ underway: ofRoute.total, waiting: waiting.total + silentOf.total }),
-    countByPort: () => {
-      const counts = new Map<number, LoginCount>()
-      const add = (tally: Tally, which: keyof LoginCount) => {
-        for (const [key, count] of tally.entries()) {
-          const port = Number.parseInt(key, 10)
-          const before = counts.get(port) ?? { underway: 0, waiting: 0 }
-          counts.set(port, { ...before, [which]: before[which] + count })
-        }
-      }
-      add(ofRoute, 'underway')
-      add(waiting, 'waiting')
-      add(silentOf, 'waiting')
-      return counts
-    },
+    arrive: (port, address, evict) => new PendingLogin(places, port, address, evict),
+    count: () => places.count(),
+    countByPort: () => places.countByPort(),
   }
 }
 
-/** Ends a login once the target has let the client in, or either side is over. */
+/** The places for logins, the queues for them, and the connections that are silent. */
+class LoginPlaces {
+  readonly limits: LoginLimits
+  readonly #silent: Silent
+  readonly #silentOf = new Tally()
+  readonly #waiting = new Tally()
+  readonly #waitingInAll = new Tally()
+  readonly #ofAddress = new Tally()
+  readonly #ofRoute = new Tally()
+  readonly #queues = new Map<number, Set<PendingLogin>>()
+
+  constructor(limits: LoginLimits) {
+    this.limits = limits
+    this.#silent = new Silent(limits.silentPerAddress)
+  }
+
+  addSilent({ key, address, evict }: PendingLogin): void {
+    this.#silentOf.add(key, 1)
+    this.#silent.add(address, evict)
+  }
+
+  removeSilent({ key, address, evict }: PendingLogin): void {
+    this.#silentOf.add(key, -1)
+    this.#silent.delete(address, evict)
+  }
+
+  mayWait({ key, address }: PendingLogin): boolean {
+    const { waitingPerAddress, waitingPerAddressInAll } = this.limits
+    return this.#waiting.of(key) < waitingPerAddress && this.#waitingInAll.of(address) < waitingPerAddressInAll
+  }
+
+  countWaiting({ key, address }: PendingLogin, difference: 1 | -1): void {
+    this.#waiting.add(key, difference)
+    this.#waitingInAll.add(address, difference)
+  }
+
+  enqueue(login: PendingLogin): void {
+    const queue = this.#queues.get(login.port) ?? new Set()
+    this.#queues.set(login.port, queue.add(login))
+    this.#serve(login.port)
+  }
+
+  dequeue(login: PendingLogin): void {
+    this.#queues.get(login.port)?.delete(login)
+  }
+
+  take({ key, port }: PendingLogin): void {
+    this.#ofAddress.add(key, 1)
+    this.#ofRoute.add(`${port}`, 1)
+  }
+
+  free({ key, port }: PendingLogin): void {
+    this.#ofAddress.add(key, -1)
+    this.#ofRoute.add(`${port}`, -1)
+    this.#serve(port)
+  }
+
+  count(): LoginCount {
+    return { underway: this.#ofRoute.total, waiting: this.#waiting.total + this.#silentOf.total }
+  }
+
+  countByPort(): LoginCounts {
+    const counts = new Map<number, LoginCount>()
+    const add = (tally: Tally, which: keyof LoginCount) => {
+      for (const [key, count] of tally.entries()) {
+        const port = Number.parseInt(key, 10)
+        const before = counts.get(port) ?? { underway: 0, waiting: 0 }
+        counts.set(port, { ...before, [which]: before[which] + count })
+      }
+    }
+    add(this.#ofRoute, 'underway')
+    add(this.#waiting, 'waiting')
+    add(this.#silentOf, 'waiting')
+    return counts
+  }
+
+  /** Starts the logins of a route that have a place, in their order. */
+  #serve(port: number): void {
+    const queue = this.#queues.get(port)
+    for (const login of queue ?? []) if (this.#hasPlace(login)) login.start()
+    if (queue?.size === 0) this.#queues.delete(port)
+  }
+
+  #hasPlace({ key, port }: PendingLogin): boolean {
+    const { perAddress, perRoute, forNewcomers } = this.limits
+    const own = this.#ofAddress.of(key)
+    const places = own === 0 ? perRoute : perRoute - forNewcomers
+    return own < perAddress && this.#ofRoute.of(`${port}`) < places
+  }
+}
+
+class PendingLogin implements Login {
+  readonly port: number
+  readonly address: string
+  readonly key: string
+  readonly evict: () => void
+  readonly #places: LoginPlaces
+  #state: 'silent' | 'waiting' | 'underway' | 'over' = 'silent'
+  #timer: NodeJS.Timeout | undefined
+  /** Resolves `begin` while the login is in the queue. */
+  #answer: ((inTime: boolean) => void) | undefined
+
+  constructor(places: LoginPlaces, port: number, address: string, evict: () => void) {
+    this.#places = places
+    this.port = port
+    this.address = address
+    this.key = `${port} ${address}`
+    this.evict = evict
+    places.addSilent(this)
+  }
+
+  speak(): boolean {
+    if (this.#state !== 'silent') return this.#state !== 'over'
+    if (!this.#places.mayWait(this)) {
+      this.end()
+      return false
+    }
+    this.#places.removeSilent(this)
+    this.#state = 'waiting'
+    this.#places.countWaiting(this, 1)
+    return true
+  }
+
+  begin(): Promise<boolean> {
+    return new Promise(resolve => {
+      if (this.#state !== 'waiting') return resolve(false)
+      this.#answer = resolve
+      this.#timer = setTimeout(this.end, this.#places.limits.waitMs)
+      this.#places.enqueue(this)
+    })
+  }
+
+  /** Takes a place and leaves the queue. */
+  start(): void {
+    clearTimeout(this.#timer)
+    this.#places.dequeue(this)
+    this.#state = 'underway'
+    this.#places.countWaiting(this, -1)
+    this.#places.take(this)
+    this.#timer = setTimeout(this.end, this.#places.limits.holdMs)
+    this.#timer.unref()
+    this.#answer?.(true)
+  }
+
+  readonly end = (): void => {
+    clearTimeout(this.#timer)
+    const before = this.#state
+    this.#state = 'over'
+    if (before === 'silent') this.#places.removeSilent(this)
+    if (before === 'waiting') {
+      this.#places.countWaiting(this, -1)
+      this.#places.dequeue(this)
+      this.#answer?.(false)
+    }
+    if (before === 'underway') this.#places.free(this)
+  }
+}
+
+/** Ends a login once the target has accepted the client, or either side has closed. */
 export function watchLogin(client: Socket, target: Socket, login: Login): void {
   const progress = new LoginProgress()
   const ended = (): void => {
@@ -233,6 +286,6 @@ export function watchLogin(client: Socket, target: Socket, login: Login): void {
     if (progress.isOver) ended()
   }
   client.on('data', onClient).on('close', ended)
-  // A target that has said its last word has no place for it any more.
+  // A target that has ended its side holds no place in Postgres.
   target.on('data', onTarget).on('end', ended).on('close', ended)
 }
