@@ -25,7 +25,7 @@ import { createEndpointsFeed, type Endpoints, type EndpointsFeed } from './netwo
 import { type Address, createServiceResolver, type ServicesOptions, type Target } from './network/services.ts'
 import { type BackoffLimits, defaultBackoff } from './pods/backoff.ts'
 import { type Kubelet, startKubelet } from './pods/kubelet.ts'
-import { type PodHost, runtimeMarker } from './pods/pod.ts'
+import { type PodHost, runtimeMarker } from './pods/pod-host.ts'
 import { defaultProbeTiming, type ProbeTiming } from './pods/probing.ts'
 import { referenceName } from './pods/references.ts'
 import { createSharedProbes, type SharedProbes } from './pods/shared-probe.ts'
