@@ -1,4 +1,4 @@
-/** The controller service of CSI: makes, copies, grows and deletes what is in the pool. */
+/** The controller service of CSI: creates, copies, grows and deletes volumes and snapshots of the pool. */
 import type { z } from 'zod'
 import { devicesOf } from '../server/mounts.ts'
 import { CsiError } from './errors.ts'
@@ -9,7 +9,7 @@ import type { Serial } from './serial.ts'
 
 type Request<K extends keyof typeof shapes> = z.output<(typeof shapes)[K]>
 
-/** The label by which Kubernetes knows which node a volume is on. */
+/** The topology label that names a volume's node. */
 export const topologyKey = 'csi.espalier.dev/node'
 
 const capabilities = [
@@ -47,25 +47,24 @@ const snapshotReply = ({ id, volume, bytes, takenAt }: Snapshot) => ({
   ready_to_use: true,
 })
 
-export function createController({ pool, node, serial }: { pool: Pool; node: string; serial: Serial }) {
-  const topology = { segments: { [topologyKey]: node } }
+type Parts = { pool: Pool; node: string; serial: Serial }
+
+export const createController = (parts: Parts) => ({
+  ControllerGetCapabilities: async () => ({ capabilities: capabilities.map(type => ({ rpc: { type } })) }),
+  ...volumeCalls(parts),
+  ...capacityCalls(parts),
+  ...snapshotCalls(parts),
+})
+
+function volumeCalls({ pool, node, serial }: Parts) {
   const volumeReply = (volume: Volume) => ({
     capacity_bytes: volume.bytes,
     volume_id: volume.id,
-    accessible_topology: [topology],
+    accessible_topology: [{ segments: { [topologyKey]: node } }],
     ...contentOf(volume),
   })
-  /** Kubernetes may ask for it while a pod that was removed by force still writes, and in any case before kubelet is done. */
-  async function deleteUnused(volume: Volume): Promise<void> {
-    const [device] = await devicesOf(pool.imageOf(volume))
-    if (device !== undefined) throw new CsiError('FAILED_PRECONDITION', `volume ${volume.id} is in use, by ${device}`)
-    await pool.deleteVolume(volume.id)
-  }
-  const isElsewhere = (segments: Record<string, string>) => segments[topologyKey] !== node
 
   return {
-    ControllerGetCapabilities: async () => ({ capabilities: capabilities.map(type => ({ rpc: { type } })) }),
-
     CreateVolume: async (request: Request<'createVolume'>) => {
       const name = required(request.name, 'name')
       if (request.volume_capabilities.length === 0) {
@@ -73,7 +72,7 @@ export function createController({ pool, node, serial }: { pool: Pool; node: str
       }
       request.volume_capabilities.forEach(requireCapability)
       const places = request.accessibility_requirements?.requisite ?? []
-      if (places.length > 0 && places.every(({ segments }) => isElsewhere(segments))) {
+      if (places.length > 0 && places.every(({ segments }) => isElsewhere(segments, node))) {
         throw new CsiError('RESOURCE_EXHAUSTED', `volumes are made here on node ${node} only`)
       }
       const { required_bytes = 0, limit_bytes = 0 } = request.capacity_range ?? {}
@@ -81,7 +80,7 @@ export function createController({ pool, node, serial }: { pool: Pool; node: str
         throw new CsiError('INVALID_ARGUMENT', 'capacity_range.required_bytes must not be above limit_bytes')
       }
       const source = sourceOf(request)
-      // What is promised is counted over all volumes, so they are made one by one.
+      // One at a time: the pool adds up the sizes of all volumes before it promises more.
       const volume = await serial('pool', () => pool.createVolume(name, required_bytes, limit_bytes, source))
       return { volume: volumeReply(volume) }
     },
@@ -90,12 +89,30 @@ export function createController({ pool, node, serial }: { pool: Pool; node: str
       const id = required(volume_id, 'volume_id')
       await serial('pool', async () => {
         const volume = await pool.findVolume(id)
-        // In turn with the node's calls about it, none of which asks for a turn at the pool.
-        if (volume !== undefined) await serial(volume.id, () => deleteUnused(volume))
+        // Also serialized with the node's calls for this volume; those never wait for the pool.
+        if (volume !== undefined) await serial(volume.id, () => deleteUnused(pool, volume))
       })
       return {}
     },
 
+    ListVolumes: async ({ max_entries, starting_token }: Request<'list'>) => {
+      const { items, next } = pageOf(await pool.volumes(), max_entries, starting_token)
+      return { entries: items.map(volume => ({ volume: volumeReply(volume) })), next_token: next }
+    },
+
+    ControllerExpandVolume: async ({ volume_id, capacity_range }: Request<'controllerExpand'>) => {
+      const id = required(volume_id, 'volume_id')
+      if (!capacity_range) throw new CsiError('INVALID_ARGUMENT', 'capacity_range is required')
+      const { required_bytes, limit_bytes } = capacity_range
+      const bytes = await serial('pool', () => pool.expandVolume(id, required_bytes, limit_bytes))
+      return { capacity_bytes: bytes, node_expansion_required: true }
+    },
+  }
+}
+
+/** What the pool can provide. */
+function capacityCalls({ pool, node }: Pick<Parts, 'pool' | 'node'>) {
+  return {
     ValidateVolumeCapabilities: async ({ volume_id, volume_capabilities }: Request<'validate'>) => {
       const id = required(volume_id, 'volume_id')
       if (volume_capabilities.length === 0) throw new CsiError('INVALID_ARGUMENT', 'volume_capabilities is required')
@@ -104,19 +121,18 @@ export function createController({ pool, node, serial }: { pool: Pool; node: str
       return objection === undefined ? { confirmed: { volume_capabilities } } : { message: objection }
     },
 
-    ListVolumes: async ({ max_entries, starting_token }: Request<'list'>) => {
-      const { items, next } = pageOf(await pool.volumes(), max_entries, starting_token)
-      return { entries: items.map(volume => ({ volume: volumeReply(volume) })), next_token: next }
-    },
-
     GetCapacity: async ({ accessible_topology, volume_capabilities }: Request<'capacity'>) => {
       const isUsable = volume_capabilities.every(capability => objectionTo(capability) === undefined)
-      if (!isUsable || (accessible_topology && isElsewhere(accessible_topology.segments)))
+      if (!isUsable || (accessible_topology && isElsewhere(accessible_topology.segments, node)))
         return { available_capacity: 0 }
       const left = await pool.available()
       return { available_capacity: left, maximum_volume_size: { value: left } }
     },
+  }
+}
 
+function snapshotCalls({ pool, serial }: Pick<Parts, 'pool' | 'serial'>) {
+  return {
     CreateSnapshot: async ({ name, source_volume_id }: Request<'createSnapshot'>) => {
       required(name, 'name')
       required(source_volume_id, 'source_volume_id')
@@ -138,13 +154,17 @@ export function createController({ pool, node, serial }: { pool: Pool; node: str
       const { items, next } = pageOf(all, request.max_entries, request.starting_token)
       return { entries: items.map(snapshot => ({ snapshot: snapshotReply(snapshot) })), next_token: next }
     },
-
-    ControllerExpandVolume: async ({ volume_id, capacity_range }: Request<'controllerExpand'>) => {
-      const id = required(volume_id, 'volume_id')
-      if (!capacity_range) throw new CsiError('INVALID_ARGUMENT', 'capacity_range is required')
-      const { required_bytes, limit_bytes } = capacity_range
-      const bytes = await serial('pool', () => pool.expandVolume(id, required_bytes, limit_bytes))
-      return { capacity_bytes: bytes, node_expansion_required: true }
-    },
   }
 }
+
+/**
+ * Deletes a volume that no loop device uses. Kubernetes may request this before kubelet has unmounted the volume, such as
+ * after a forced deletion of its pod.
+ */
+async function deleteUnused(pool: Pool, volume: Volume): Promise<void> {
+  const [device] = await devicesOf(pool.imageOf(volume))
+  if (device !== undefined) throw new CsiError('FAILED_PRECONDITION', `volume ${volume.id} is in use, by ${device}`)
+  await pool.deleteVolume(volume.id)
+}
+
+const isElsewhere = (segments: Record<string, string>, node: string): boolean => segments[topologyKey] !== node
