@@ -1,4 +1,4 @@
-/** VolumeSnapshots: the crash-consistent image of a claim's volume in a directory of its own, kept until it is deleted. */
+/** Reconciles VolumeSnapshots: each is a crash-consistent image of a claim's volume in a directory of its own. */
 import { existsSync, renameSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -33,49 +33,75 @@ type SnapshotsOptions = {
 
 type Snapshots = {
   reconcile(key: ObjectKey): Promise<ReconcileResult>
-  /** Writes which claim's volume the image is about to become. */
+  /** Records the claim whose volume the snapshot's image is about to become. */
   markBecome(snapshot: VolumeSnapshot, claim: string): Promise<void>
 }
 
 export function createSnapshots(options: SnapshotsOptions): Snapshots {
-  const { cluster, snapshots, layout, use, deferred, record, logger, now } = options
-  const directoryOf = ({ metadata: { namespace = '', uid = '' } }: VolumeSnapshot): string =>
-    layout.snapshot(namespace, uid)
+  const controller = new SnapshotController(options)
+  return {
+    reconcile: key => controller.reconcile(key),
+    markBecome: (snapshot, claim) => controller.markBecome(snapshot, claim),
+  }
+}
 
-  async function protect(snapshot: VolumeSnapshot): Promise<VolumeSnapshot> {
-    const { finalizers = [] } = snapshot.metadata
-    if (finalizers.includes(snapshotFinalizer)) return snapshot
-    const metadata = { ...snapshot.metadata, finalizers: [...finalizers, snapshotFinalizer] }
-    const written = await cluster.replace('VolumeSnapshot', { ...snapshot, metadata })
-    snapshots.writeThrough(written)
-    return written
+class SnapshotController implements Snapshots {
+  readonly #options: SnapshotsOptions
+
+  constructor(options: SnapshotsOptions) {
+    this.#options = options
   }
 
-  async function writeStatus(snapshot: VolumeSnapshot, status: NonNullable<VolumeSnapshot['status']>): Promise<void> {
-    snapshots.writeThrough(await cluster.replaceStatus('VolumeSnapshot', { ...snapshot, status }))
-  }
-
-  async function fail(snapshot: VolumeSnapshot, message: string): Promise<ReconcileResult> {
-    record(snapshot, 'Warning', 'SnapshotFailed', message)
-    if (snapshot.status?.error?.message !== message) {
-      await writeStatus(snapshot, { readyToUse: false, error: { time: timestamp(now()), message } })
+  async reconcile(key: ObjectKey): Promise<ReconcileResult> {
+    const found = this.#options.snapshots.get(key)
+    if (found === undefined) return undefined
+    if (found.metadata.deletionTimestamp !== undefined) return this.#remove(found)
+    const snapshot = await this.#protect(found)
+    const claimName = snapshot.metadata.annotations?.[annotations.becameVolume]
+    const hasImage = existsSync(this.#directoryOf(snapshot))
+    if (claimName !== undefined && !hasImage) {
+      await this.#reportBecame(snapshot, claimName)
+      return undefined
     }
-    return { requeueAfterMs: retryMs }
+    if (snapshot.status?.readyToUse !== true) return this.#takeImage(snapshot, key)
+    return hasImage ? undefined : this.#fail(snapshot, 'the image of this snapshot is gone')
   }
 
-  /** Its image is the volume of a claim now: it is none any more, and no other is made in its place. */
-  async function saysItBecame(snapshot: VolumeSnapshot, claim: string): Promise<void> {
-    if (snapshot.status?.readyToUse !== true) return
-    const message = `the image has become the volume of the claim ${claim}`
-    record(snapshot, 'Normal', 'BecameVolume', message)
-    await writeStatus(snapshot, { ...snapshot.status, readyToUse: false, error: { time: timestamp(now()), message } })
+  async markBecome({ metadata }: VolumeSnapshot, claim: string): Promise<void> {
+    const { cluster, snapshots } = this.#options
+    const found = await cluster.get('VolumeSnapshot', metadata)
+    if (found === undefined || found.metadata.uid !== metadata.uid) throw new Error('the snapshot is gone')
+    const marks = { ...found.metadata.annotations, [annotations.becameVolume]: claim }
+    const marked = { ...found, metadata: { ...found.metadata, annotations: marks } }
+    snapshots.writeThrough(await cluster.replace('VolumeSnapshot', marked))
   }
 
-  /** Takes the image and makes it last. */
-  async function take(snapshot: VolumeSnapshot, volume: string, source: string): Promise<ImageResult> {
+  async #takeImage(snapshot: VolumeSnapshot, key: ObjectKey): Promise<ReconcileResult> {
+    const { findClaim, logger } = this.#options
+    const claim = findClaim(key.namespace ?? '', snapshot.spec.source.persistentVolumeClaimName)
+    if (!claim.bound) return this.#fail(snapshot, claim.message)
+    let image: ImageResult
+    try {
+      image = await this.#writeImage(snapshot, claim.volume, claim.directory)
+    } catch (error) {
+      return this.#fail(snapshot, errorCode(error) === 'ENOSPC' ? 'the disk is full' : messageOf(error))
+    }
+    logger.info({ snapshot: key, ...image }, 'took a snapshot')
+    await this.#writeStatus(snapshot, {
+      boundVolumeSnapshotContentName: `snapcontent-${snapshot.metadata.uid}`,
+      creationTime: timestamp(image.takenAt),
+      readyToUse: true,
+      restoreSize: String(image.bytes),
+    })
+    return undefined
+  }
+
+  /** Copies the volume to the snapshot's directory and flushes the copy. */
+  async #writeImage(snapshot: VolumeSnapshot, volume: string, source: string): Promise<ImageResult> {
+    const { layout, use, deferred, logger, now } = this.#options
     const { namespace = '', uid = '' } = snapshot.metadata
-    await removeImage(snapshot)
-    const target = directoryOf(snapshot)
+    await this.#removeImage(snapshot)
+    const target = this.#directoryOf(snapshot)
     const staging = join(layout.stagingOf(target), uid)
     await rm(staging, { recursive: true, force: true })
     const done = use.read(volume)
@@ -95,59 +121,55 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
     }
   }
 
-  async function removeImage({ metadata: { namespace = '', uid = '' } }: VolumeSnapshot): Promise<void> {
-    for (const path of layout.snapshotPaths(namespace, uid)) await rm(path, { recursive: true, force: true })
-  }
-
-  async function remove(snapshot: VolumeSnapshot): Promise<ReconcileResult> {
+  async #remove(snapshot: VolumeSnapshot): Promise<ReconcileResult> {
     const { finalizers = [], uid = '' } = snapshot.metadata
-    if (!finalizers.includes(snapshotFinalizer) || use.isHeld(uid)) return undefined
-    await removeImage(snapshot)
+    if (!finalizers.includes(snapshotFinalizer) || this.#options.use.isHeld(uid)) return undefined
+    await this.#removeImage(snapshot)
     const metadata = { ...snapshot.metadata, finalizers: finalizers.filter(name => name !== snapshotFinalizer) }
-    await cluster.replace('VolumeSnapshot', { ...snapshot, metadata })
+    await this.#options.cluster.replace('VolumeSnapshot', { ...snapshot, metadata })
     return undefined
   }
 
-  return {
-    async markBecome({ metadata }, claim) {
-      const found = await cluster.get('VolumeSnapshot', metadata)
-      if (found === undefined || found.metadata.uid !== metadata.uid) throw new Error('the snapshot is gone')
-      const marks = { ...found.metadata.annotations, [annotations.becameVolume]: claim }
-      const written = await cluster.replace('VolumeSnapshot', {
-        ...found,
-        metadata: { ...found.metadata, annotations: marks },
-      })
-      snapshots.writeThrough(written)
-    },
-    async reconcile(key) {
-      const found = snapshots.get(key)
-      if (found === undefined) return undefined
-      if (found.metadata.deletionTimestamp !== undefined) return remove(found)
-      const snapshot = await protect(found)
-      const claimName = snapshot.metadata.annotations?.[annotations.becameVolume]
-      if (claimName !== undefined && !existsSync(directoryOf(snapshot))) {
-        await saysItBecame(snapshot, claimName)
-        return undefined
-      }
-      if (snapshot.status?.readyToUse === true) {
-        return existsSync(directoryOf(snapshot)) ? undefined : fail(snapshot, 'the image of this snapshot is gone')
-      }
-      const claim = options.findClaim(key.namespace ?? '', snapshot.spec.source.persistentVolumeClaimName)
-      if (!claim.bound) return fail(snapshot, claim.message)
-      let image: ImageResult
-      try {
-        image = await take(snapshot, claim.volume, claim.directory)
-      } catch (error) {
-        return fail(snapshot, errorCode(error) === 'ENOSPC' ? 'the disk is full' : messageOf(error))
-      }
-      logger.info({ snapshot: key, ...image }, 'took a snapshot')
-      await writeStatus(snapshot, {
-        boundVolumeSnapshotContentName: `snapcontent-${snapshot.metadata.uid}`,
-        creationTime: timestamp(image.takenAt),
-        readyToUse: true,
-        restoreSize: String(image.bytes),
-      })
-      return undefined
-    },
+  async #removeImage({ metadata: { namespace = '', uid = '' } }: VolumeSnapshot): Promise<void> {
+    const paths = this.#options.layout.snapshotPaths(namespace, uid)
+    for (const path of paths) await rm(path, { recursive: true, force: true })
+  }
+
+  async #protect(snapshot: VolumeSnapshot): Promise<VolumeSnapshot> {
+    const { cluster, snapshots } = this.#options
+    const { finalizers = [] } = snapshot.metadata
+    if (finalizers.includes(snapshotFinalizer)) return snapshot
+    const metadata = { ...snapshot.metadata, finalizers: [...finalizers, snapshotFinalizer] }
+    const written = await cluster.replace('VolumeSnapshot', { ...snapshot, metadata })
+    snapshots.writeThrough(written)
+    return written
+  }
+
+  async #fail(snapshot: VolumeSnapshot, message: string): Promise<ReconcileResult> {
+    const { record, now } = this.#options
+    record(snapshot, 'Warning', 'SnapshotFailed', message)
+    if (snapshot.status?.error?.message !== message) {
+      await this.#writeStatus(snapshot, { readyToUse: false, error: { time: timestamp(now()), message } })
+    }
+    return { requeueAfterMs: retryMs }
+  }
+
+  /** Marks a snapshot as no longer usable, because its image is now the volume of a claim. No new image is taken. */
+  async #reportBecame(snapshot: VolumeSnapshot, claim: string): Promise<void> {
+    const { record, now } = this.#options
+    if (snapshot.status?.readyToUse !== true) return
+    const message = `the image has become the volume of the claim ${claim}`
+    record(snapshot, 'Normal', 'BecameVolume', message)
+    const error = { time: timestamp(now()), message }
+    await this.#writeStatus(snapshot, { ...snapshot.status, readyToUse: false, error })
+  }
+
+  async #writeStatus(snapshot: VolumeSnapshot, status: NonNullable<VolumeSnapshot['status']>): Promise<void> {
+    const { cluster, snapshots } = this.#options
+    snapshots.writeThrough(await cluster.replaceStatus('VolumeSnapshot', { ...snapshot, status }))
+  }
+
+  #directoryOf({ metadata: { namespace = '', uid = '' } }: VolumeSnapshot): string {
+    return this.#options.layout.snapshot(namespace, uid)
   }
 }
