@@ -27,7 +27,8 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { mountDisk } from '../testing/disk.ts'
 import { temporaryDirectory } from '../testing/runtime.ts'
 import { copyHot, openCopier } from './copier.ts'
-import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
+import { createTreeCopy } from './copy.ts'
+import { compareMarks, type Mark } from './mark.ts'
 import { isUnwrittenSegment } from './wal.ts'
 
 const isRoot = process.getuid?.() === 0

@@ -1,0 +1,106 @@
+/**
+ * Copies single files, links and directories. Files are opened without following links and copied through their
+ * descriptor, so that a tree of another user cannot make a runtime that is root read or write outside it.
+ */
+import {
+  type BigIntStats,
+  chmodSync,
+  closeSync,
+  constants,
+  fdatasyncSync,
+  fstatSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  readSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
+import { updateCopy, writeCopy } from './file-copy.ts'
+import type { Mark } from './mark.ts'
+import { requireRoom } from './room.ts'
+import { shareBlocks } from './share.ts'
+
+/** Up to this size, a file that may have changed is compared before it is copied. Of a larger one, only changed blocks are written. */
+export const comparedBytes = 16n * 1024n * 1024n
+const blockBytes = 1024 * 1024
+
+/** Copies one entry. `hasEarlier`: an earlier copy exists that shares no blocks. Returns the bytes that were written. */
+export function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats, hasEarlier: boolean): number {
+  const mode = Number(stats.mode) & 0o777
+  let written = 0
+  if (mark.kind === 'link') {
+    rmSync(to, { force: true })
+    symlinkSync(readlinkSync(from), to)
+  } else if (mark.kind === 'directory') {
+    mkdirSync(to, { recursive: true })
+    chmodSync(to, mode)
+  } else written = copyFile(from, to, mark, mode, hasEarlier)
+  if (process.getuid?.() === 0) lchownSync(to, Number(stats.uid), Number(stats.gid))
+  return written
+}
+
+/** Opens the file that has this mark. @throws Error if another file has its path, or a link is part of it */
+export function openSource(from: string, mark: Mark): number {
+  const file = openSync(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  if (fstatSync(file, { bigint: true }).ino === mark.inode && readlinkSync(`/proc/self/fd/${file}`) === from)
+    return file
+  closeSync(file)
+  throw new Error(`${from} was replaced while it was copied`)
+}
+
+export function flush(from: string, mark: Mark): void {
+  const file = openSource(from, mark)
+  try {
+    fdatasyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Returns the bytes that were written; 0 if the copy shares its blocks with the source. */
+function copyFile(from: string, to: string, mark: Mark, mode: number, hasEarlier: boolean): number {
+  const file = openSource(from, mark)
+  let written: number
+  try {
+    written = copyContent(file, to, mark, hasEarlier)
+  } finally {
+    closeSync(file)
+  }
+  chmodSync(to, mode)
+  return written
+}
+
+function copyContent(file: number, to: string, mark: Mark, hasEarlier: boolean): number {
+  if (hasEarlier && mark.size > comparedBytes) {
+    requireRoom(dirname(to), Math.max(0, Number(mark.size - lstatSync(to, { bigint: true }).size)))
+    return updateCopy(file, to)
+  }
+  if (shareBlocks(`/proc/self/fd/${file}`, to)) return 0
+  requireRoom(dirname(to), Number(mark.size))
+  return writeCopy(file, to)
+}
+
+const [ours, theirs] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
+
+export function sameContent(from: string, to: string, mark: Mark): boolean {
+  const source = openSource(from, mark)
+  try {
+    const copy = openSync(to, constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      for (;;) {
+        const length = readSync(source, ours)
+        if (readSync(copy, theirs) !== length) return false
+        if (length === 0) return true
+        if (ours.compare(theirs, 0, length, 0, length) !== 0) return false
+      }
+    } finally {
+      closeSync(copy)
+    }
+  } finally {
+    closeSync(source)
+  }
+}
