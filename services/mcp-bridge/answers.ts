@@ -2,9 +2,8 @@
 import { HttpError } from '../http/errors.ts'
 import type { HeaderList } from '../http/headers.ts'
 import type { HttpResponse } from '../http/message.ts'
-import { streamHeaders } from '../mcp-protocol/event-stream.ts'
+import { type EventStream, streamHeaders } from '../mcp-protocol/event-stream.ts'
 import { BridgeRefusal } from './errors.ts'
-import type { EventStream } from './event-stream.ts'
 
 export const json = (status: number, value: unknown, headers: HeaderList = []): HttpResponse => ({
   status,

@@ -2,29 +2,30 @@
  * The tool server as sessions see it: a connection for each, over one subprocess (ADR 0047). It finds out whether the server tells connections apart, and stands in for what a server that does not cannot do.
  */
 import type { Logger } from 'pino'
+import { callerField, closedMethod, connectionField } from '../mcp-protocol/bridge-fields.ts'
 import type { JsonObject } from '../mcp-protocol/json.ts'
+import {
+  errorResponse,
+  invalidRequest,
+  type Message,
+  methodNotFound,
+  type NotificationMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from '../mcp-protocol/json-rpc.ts'
 import type { Scope } from '../mcp-protocol/scopes.ts'
 import { legacyVersions } from '../mcp-protocol/versions.ts'
 import type { BridgeCallerAt } from './callers.ts'
 import { BridgeRefusal, notRunning } from './errors.ts'
-import { connectionField, type Owner } from './exchange.ts'
+import type { Owner } from './exchange.ts'
 import { initializedAs, isMultiplexed, versionIn } from './initialized.ts'
 import { type KnownTool, knownTools } from './known-tools.ts'
 import { type Link, makeLink } from './link.ts'
-import {
-  errorResponse,
-  type Message,
-  type NotificationMessage,
-  ownPrefix,
-  type RequestMessage,
-  type ResponseMessage,
-} from './message.ts'
 import { ModernProcess } from './modern-process.ts'
 import type { Session } from './session.ts'
 import type { SubprocessSettings } from './subprocess.ts'
 
 const initializeTimeoutMs = 30_000
-const callerField = `${ownPrefix}caller`
 
 type BackendSettings = SubprocessSettings & {
   readonly requestTimeoutMs: number
@@ -129,15 +130,15 @@ export class Backend {
       timeoutMs: initializeTimeoutMs,
     })
     if (this.#main.subprocess.state !== 'running') return
-    if (initialized.rest.error !== undefined)
+    if (initialized.outcome.error !== undefined)
       this.#logger.warn(
-        { error: initialized.rest.error },
+        { error: initialized.outcome.error },
         'the tool server refuses initialize: older clients are told the same',
       )
     this.#known = { kind: isMultiplexed(initialized) ? 'multiplexed' : 'shared', initialized }
     this.#logger.info({ sessions: this.#known.kind }, 'the tool server is initialized')
     const fields = this.#known.kind === 'multiplexed' ? { [connectionField]: this.#shared.connection } : {}
-    exchange.notify({ kind: 'notification', method: 'notifications/initialized', params: undefined }, fields)
+    exchange.notify({ kind: 'notification', method: 'notifications/initialized', params: {} }, fields)
     await this.#repeat()
     for (const go of this.#waiting.splice(0)) go()
   }
@@ -159,7 +160,7 @@ export class Backend {
     const message = { kind: 'request', id: 'again', method: 'initialize', params: session.initialize } as const
     await exchange.request({ owner: session, message, fields, onMessage: () => {}, timeoutMs: initializeTimeoutMs })
     if (session.isInitialized)
-      exchange.notify({ kind: 'notification', method: 'notifications/initialized', params: undefined }, fields)
+      exchange.notify({ kind: 'notification', method: 'notifications/initialized', params: {} }, fields)
     for (const uri of session.subscriptions) await this.#say(session, { uri }, fields)
   }
 
@@ -200,7 +201,7 @@ export class Backend {
   /** The tool that is called, as far as the server lists it. @throws BridgeRefusal */
   async toolOf({ method, params }: RequestMessage): Promise<KnownTool | undefined> {
     await this.#ready()
-    if (method !== 'tools/call' || typeof params?.name !== 'string') return undefined
+    if (method !== 'tools/call' || typeof params.name !== 'string') return undefined
     const fields = this.tellsSessionsApart ? { [connectionField]: this.#shared.connection } : {}
     this.#tools ??= knownTools(this.#main.exchange, this.#shared, fields)
     return (await this.#tools).get(params.name)
@@ -230,7 +231,7 @@ export class Backend {
     onMessage: OnMessage,
   ): Promise<ResponseMessage> {
     await this.#ready()
-    if (message.method === 'ping') return { kind: 'response', id: message.id, rest: { result: {} } }
+    if (message.method === 'ping') return { kind: 'response', id: message.id, outcome: { result: {} } }
     const owner: Owner = session ?? { connection: this.#shared.connection, deliver: () => false }
     this.#requireRoom(this.#main, owner)
     const local = this.#answerShared(session, message) ?? this.#noteSubscription(session, message)
@@ -243,11 +244,11 @@ export class Backend {
   /** Levels of a server that logs for nobody in particular are nobody's to set. */
   #answerShared(session: Session | undefined, { id, method, params }: RequestMessage): ResponseMessage | undefined {
     if (this.#known.kind !== 'shared') return undefined
-    if (method === 'logging/setLevel') return errorResponse(id, -32_601, 'Method not found')
-    const uri = params?.uri
+    if (method === 'logging/setLevel') return errorResponse(id, methodNotFound, 'Method not found')
+    const uri = params.uri
     if (typeof uri !== 'string' || session === undefined) return undefined
     const isElsewhere = this.#events.sessions().some(one => one !== session && one.subscriptions.has(uri))
-    const done: ResponseMessage = { kind: 'response', id, rest: { result: {} } }
+    const done: ResponseMessage = { kind: 'response', id, outcome: { result: {} } }
     if (method === 'resources/subscribe' && isElsewhere) {
       session.subscribe(uri)
       return done
@@ -261,8 +262,9 @@ export class Backend {
 
   #noteSubscription(session: Session | undefined, { id, method, params }: RequestMessage): ResponseMessage | undefined {
     if (method !== 'resources/subscribe' && method !== 'resources/unsubscribe') return undefined
-    if (session === undefined) return errorResponse(id, -32_600, 'Invalid Request', 'subscriptions take a session')
-    if (typeof params?.uri !== 'string') return undefined
+    if (session === undefined)
+      return errorResponse(id, invalidRequest, 'Invalid Request', 'subscriptions take a session')
+    if (typeof params.uri !== 'string') return undefined
     if (method === 'resources/subscribe') session.subscribe(params.uri)
     else session.subscriptions.delete(params.uri)
     return undefined
@@ -274,7 +276,7 @@ export class Backend {
     const fields = this.#fields(owner.connection, caller)
     if (message.method === 'notifications/cancelled') {
       if (session !== undefined)
-        this.#main.exchange.cancel(session, message.params?.requestId, message.params?.reason, fields)
+        this.#main.exchange.cancel(session, message.params.requestId, message.params.reason, fields)
       return
     }
     if (session !== undefined && message.method === 'notifications/initialized') session.isInitialized = true
@@ -323,8 +325,10 @@ export class Backend {
     const { exchange } = this.#main
     exchange.close(session)
     if (this.#known.kind === 'multiplexed') {
-      const method = `notifications/${ownPrefix}closed`
-      exchange.notify({ kind: 'notification', method, params: {} }, { [connectionField]: session.connection })
+      exchange.notify(
+        { kind: 'notification', method: closedMethod, params: {} },
+        { [connectionField]: session.connection },
+      )
       return
     }
     if (!this.isReady) return
@@ -340,7 +344,7 @@ export class Backend {
   #onUnaddressed(message: NotificationMessage): void {
     if (message.method === 'notifications/tools/list_changed') this.#tools = undefined
     if (message.method === 'notifications/resources/updated') {
-      const uri = message.params?.uri
+      const uri = message.params.uri
       for (const session of this.#events.sessions())
         if (typeof uri === 'string' && session.subscriptions.has(uri)) session.deliver(message)
       return

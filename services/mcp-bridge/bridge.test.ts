@@ -2,9 +2,9 @@
 import { request } from 'node:http'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readMessage } from '../mcp-protocol/json-rpc.ts'
 import { until } from '../testing/client.ts'
 import { Exchange } from './exchange.ts'
-import { readMessage } from './message.ts'
 import { startTestBridge, type TestBridge } from './testing/bridge.ts'
 
 const call = (id: number | string, name: string, args: object = {}, meta?: object) => ({
@@ -473,7 +473,7 @@ test('nothing that the tool server writes makes the exchange fail', () => {
   fc.assert(
     fc.property(fc.dictionary(key, fc.oneof(value, fc.dictionary(key, value))), written => {
       const asking = { owner, fields: {}, onMessage: () => {}, timeoutMs: 1_000 }
-      void exchange.request({ ...asking, message: { kind: 'request', id: 1, method: 'ping', params: undefined } })
+      void exchange.request({ ...asking, message: { kind: 'request', id: 1, method: 'ping', params: {} } })
       const message = readMessage({ jsonrpc: '2.0', ...written })
       if (message.kind !== 'invalid') exchange.receive(message)
     }),

@@ -3,36 +3,38 @@
  * seen only by whose session it is.
  */
 import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
-import { Pieces } from '../http/pieces.ts'
-import { isModernVersion } from '../mcp-protocol/era.ts'
-import { shapeProblem } from '../mcp-protocol/json-rpc.ts'
-import { hasRewrittenId, idRule, isMessageId, messageTextOf, notUtf8 } from '../mcp-protocol/message-text.ts'
+import { isContentType, readBody } from '../http/read-body.ts'
+import { eraOf, isModernVersion } from '../mcp-protocol/era.ts'
+import { inModernWords, invalidFault, ProtocolError, type ProtocolFault, sayFault } from '../mcp-protocol/errors.ts'
+import { discardWithClient, EventStream, type StreamLimits } from '../mcp-protocol/event-stream.ts'
+import { checkArguments } from '../mcp-protocol/headers.ts'
+import {
+  errorResponse,
+  errorText,
+  invalidRequest,
+  isObject,
+  type Message,
+  methodNotFound,
+  parseMessages,
+  type Received,
+  type RequestId,
+  type RequestMessage,
+  type ResponseMessage,
+  writeMessage,
+} from '../mcp-protocol/json-rpc.ts'
+import { messageTextOf } from '../mcp-protocol/message-text.ts'
+import { checkModernRequest } from '../mcp-protocol/modern-request.ts'
 import { isLegacyVersion, legacyVersions } from '../mcp-protocol/versions.ts'
 import { empty, insufficientScope, json, streamAnswer, withHeaders } from './answers.ts'
 import type { Backend } from './backend.ts'
 import type { BridgeCallerAt } from './callers.ts'
-import { argumentMismatch, eraOf } from './era.ts'
 import { BridgeRefusal } from './errors.ts'
-import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
-import {
-  errorResponse,
-  invalidParams,
-  invalidRequest,
-  isObject,
-  type Message,
-  parseError,
-  type RequestMessage,
-  type ResponseMessage,
-  readMessage,
-  writeMessage,
-} from './message.ts'
 import type { Session, Sessions } from './session.ts'
 import type { Watchers } from './watchers.ts'
 
 const sessionHeader = 'mcp-session-id'
 /** Of one body; only revision 2025-03-26 has bodies of several. */
 const mostInBatch = 100
-const methodNotFound = -32_601
 
 type EndpointParts = {
   readonly backend: Backend
@@ -88,52 +90,51 @@ export class Endpoint {
 
   async #post(asked: Asked): Promise<HttpResponse> {
     const { head, body } = asked
-    const type = (head.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase()
-    if (type !== 'application/json') throw new BridgeRefusal({ status: 415 }, 'Content-Type must be application/json')
-    const isModern = isModernVersion(head.headers['mcp-protocol-version']?.trim())
-    const text = messageTextOf(await readAll(body))
-    if (text === undefined) return badRequest({ code: parseError, problem: notUtf8, isModern })
-    const value = parseJson(text)
-    if (value === undefined) return badRequest({ code: parseError, problem: 'the body is not valid JSON', isModern })
-    if (hasRewrittenId(text)) return badRequest({ code: invalidRequest, problem: `id must be ${idRule}`, isModern })
-    if (Array.isArray(value)) return this.#batch(asked, value, isModern)
-    const message = readFromClient(value)
-    if (message.kind === 'invalid') {
-      const { code, problem } = message
-      return badRequest({
-        code,
-        problem,
-        isModern,
-        id: isObject(value) && isMessageId(value.id) ? value.id : undefined,
-      })
+    if (!isContentType(head.headers['content-type'], 'application/json'))
+      throw new BridgeRefusal({ status: 415 }, 'Content-Type must be application/json')
+    const version = head.headers['mcp-protocol-version']?.trim()
+    const isModern = isModernVersion(version)
+    const parsed = parseMessages(messageTextOf(await readBody(body)))
+    if (parsed.kind === 'no JSON')
+      return badRequest({ kind: 'parse error', problem: parsed.problem ?? 'the body is not valid JSON' }, isModern)
+    if (parsed.kind === 'batch') return this.#batch(asked, parsed.messages, isModern)
+    const { message } = parsed
+    if (message.kind === 'invalid') return badRequest(invalidFault(message), isModern, message.id)
+    const era = eraOf(message, version)
+    const id = message.kind === 'request' ? message.id : undefined
+    if (era.kind === 'refused') return badRequest(era.error.fault, isModern, id)
+    if (era.kind === 'legacy') return this.#legacy(asked, message)
+    if (message.kind === 'notification') return empty(202)
+    if (message.kind === 'response')
+      return badRequest({ kind: 'invalid request', problem: 'there are no requests to a client' }, isModern)
+    try {
+      checkModernRequest(message, head.headers)
+      return await this.#modern(asked, message)
+    } catch (error) {
+      if (error instanceof ProtocolError) return badRequest(error.fault, true, id)
+      throw error
     }
-    const era = eraOf(message, head.headers)
-    if (era.kind === 'refused') return json(400, writeMessage(era.error))
-    return era.kind === 'modern' ? this.#modern(asked, message) : this.#legacy(asked, message)
   }
 
-  async #modern(asked: Asked, message: Message): Promise<HttpResponse> {
-    if (message.kind !== 'request') return empty(202)
+  async #modern(asked: Asked, message: RequestMessage): Promise<HttpResponse> {
     const { backend } = this.#parts
-    const { caller, signal, metadataUrl } = asked
-    if (message.method === 'initialize') {
+    const { caller, signal, metadataUrl, head } = asked
+    if (message.method === 'initialize')
       return json(404, writeMessage(errorResponse(message.id, methodNotFound, 'Method not found')))
-    }
     const scope = await backend.requiredScope(message)
     if (!caller.scopes.has(scope)) return insufficientScope([scope], metadataUrl)
     const tool = await backend.toolOf(message)
-    const mismatch = tool && argumentMismatch(message, tool.inputSchema, asked.head.headers)
-    if (mismatch !== undefined) return json(400, writeMessage(mismatch))
+    const { arguments: args } = message.params
+    if (tool !== undefined) checkArguments(head.headers, tool.inputSchema, isObject(args) ? args : {})
     const run = (onMessage: (message: Message) => void) => backend.modern(caller, message, onMessage, signal)
     return this.#run({ asked, session: undefined, run, statusOf: modernStatus })
   }
 
   async #legacy(asked: Asked, message: Message): Promise<HttpResponse> {
     const { backend, sessions } = this.#parts
-    const { caller, head } = asked
+    const { caller } = asked
     if (message.kind === 'request' && message.method === 'initialize') return this.#initialize(asked, message)
     const session = this.#sessionOf(asked)
-    checkVersion(head)
     if (message.kind === 'response') {
       if (session === undefined) throw new BridgeRefusal({ status: 400 }, 'a response needs the header Mcp-Session-Id')
       backend.reply(session, message)
@@ -167,7 +168,7 @@ export class Endpoint {
       sessions.close(session, 'initialize failed')
       throw error
     })
-    if (response.rest.error === undefined) return json(200, writeMessage(response), [['Mcp-Session-Id', session.id]])
+    if (response.outcome.error === undefined) return json(200, writeMessage(response), [['Mcp-Session-Id', session.id]])
     sessions.close(session, 'initialize failed')
     return json(200, writeMessage(response))
   }
@@ -196,14 +197,14 @@ export class Endpoint {
       const send = (message: Message) => {
         if (!takesStream) return
         stream ??= begin()
-        stream.send(message)
+        stream.send(JSON.stringify(writeMessage(message)))
       }
       const isGone = () => !takesStream || signal.aborted
       const finish = session?.begin({ send, isGone }) ?? (() => {})
       const done = (response: ResponseMessage) => {
         finish()
         if (stream !== undefined) {
-          stream.send(response)
+          stream.send(JSON.stringify(writeMessage(response)))
           stream.end()
           return
         }
@@ -219,21 +220,23 @@ export class Endpoint {
     })
   }
 
-  async #batch(asked: Asked, values: readonly unknown[], isModern: boolean): Promise<HttpResponse> {
-    const refuse = (problem: string) => badRequest({ code: invalidRequest, problem, isModern })
+  async #batch(asked: Asked, received: readonly Received[], isModern: boolean): Promise<HttpResponse> {
+    const refuse = (problem: string) => badRequest({ kind: 'invalid request', problem }, isModern)
     if (isModern) return refuse('a body is one message')
-    if (values.length === 0 || values.length > mostInBatch) return refuse(`a batch has 1 to ${mostInBatch} messages`)
+    if (received.length === 0 || received.length > mostInBatch)
+      return refuse(`a batch has 1 to ${mostInBatch} messages`)
     const messages: Message[] = []
-    for (const value of values) {
-      const message = readFromClient(value)
+    const version = asked.head.headers['mcp-protocol-version']?.trim()
+    for (const message of received) {
       if (message.kind === 'invalid') return refuse(message.problem)
       if (message.kind !== 'response' && message.method === 'initialize') return refuse('initialize comes alone')
-      if (eraOf(message, asked.head.headers).kind !== 'legacy') return refuse('a body of this version is one message')
+      const era = eraOf(message, version)
+      if (era.kind === 'refused') return badRequest(era.error.fault, isModern)
+      if (era.kind === 'modern') return refuse('a body of this version is one message')
       messages.push(message)
     }
     // What is wrong with the whole is found before anything of it runs: a client that repeats it would have it run twice.
     const session = this.#sessionOf(asked)
-    checkVersion(asked.head)
     if (session === undefined && messages.some(({ kind }) => kind === 'response'))
       throw new BridgeRefusal({ status: 400 }, 'a response needs the header Mcp-Session-Id')
     for (const message of messages) {
@@ -298,8 +301,7 @@ export class Endpoint {
 const withSession = (answer: HttpResponse, session: Session) => withHeaders(answer, [['Mcp-Session-Id', session.id]])
 
 /** A server that knows which scope a call takes says so in its error. */
-function scopesAskedFor({ rest }: ResponseMessage): readonly string[] | undefined {
-  const error = isObject(rest.error) ? rest.error : undefined
+function scopesAskedFor({ outcome: { error } }: ResponseMessage): readonly string[] | undefined {
   const data = isObject(error?.data) ? error.data : undefined
   if (!Array.isArray(data?.scopes)) return undefined
   const scopes = data.scopes.filter(scope => typeof scope === 'string' && /^mcp:[a-z]{1,20}$/.test(scope))
@@ -307,8 +309,8 @@ function scopesAskedFor({ rest }: ResponseMessage): readonly string[] | undefine
 }
 
 /** As revision 2026-07-28 has them. */
-function modernStatus({ rest }: ResponseMessage): number {
-  const code = isObject(rest.error) ? rest.error.code : undefined
+function modernStatus({ outcome: { error } }: ResponseMessage): number {
+  const code = error?.code
   if (code === methodNotFound) return 404
   return code === invalidRequest || code === -32_020 || code === -32_021 || code === -32_022 ? 400 : 200
 }
@@ -320,48 +322,9 @@ function checkVersion({ headers }: RequestHead): void {
   throw new BridgeRefusal({ status: 400 }, `MCP-Protocol-Version must be one of ${legacyVersions.join(', ')}`)
 }
 
-type BadMessage = {
-  readonly code: number
-  readonly problem: string
-  readonly isModern: boolean
-  /** undefined: it could not be read, and the answer has none. */
-  readonly id?: string | number | undefined
-}
-
-const nameOfCode: Record<number, string> = {
-  [parseError]: 'Parse error',
-  [invalidRequest]: 'Invalid Request',
-  [invalidParams]: 'Invalid params',
-}
-
-/** Older clients get `{error}`, those that name a newer version JSON-RPC. */
-function badRequest({ code, problem, isModern, id }: BadMessage): HttpResponse {
-  const message = nameOfCode[code] ?? 'Invalid Request'
-  if (!isModern) return json(400, { error: `${message} (${code}): ${problem}` })
-  return json(400, { jsonrpc: '2.0', id, error: { code, message, data: problem } })
-}
-
-/** What is nested without end can be read, but not written again. */
-function readFromClient(value: unknown): ReturnType<typeof readMessage> {
-  const problem = shapeProblem(value)
-  return problem === undefined ? readMessage(value) : { kind: 'invalid', code: invalidRequest, problem }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-async function readAll(body: IncomingBody): Promise<Buffer> {
-  const pieces = new Pieces()
-  await body.read({
-    push: chunk => pieces.add(chunk),
-    get held() {
-      return pieces.length
-    },
-  })
-  return Buffer.concat([pieces.bytes()].flat())
+/** Older clients get `{error}`, those that name a newer revision JSON-RPC. `id`: undefined if it could not be read. */
+function badRequest(fault: ProtocolFault, isModern: boolean, id?: RequestId): HttpResponse {
+  const said = sayFault(fault)
+  if (!isModern) return json(400, { error: `${said.message} (${said.code}): ${said.problem}` })
+  return { ...json(400, {}), body: errorText(id, inModernWords(said)) }
 }

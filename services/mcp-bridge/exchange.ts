@@ -2,21 +2,25 @@
  * Who asked what of one subprocess. Towards it every request has an id and a progress token of the bridge's own; answers, progress and cancellations are translated back, so that what one client chooses
  * as an id concerns no other. Requests of the subprocess get an id as well, by which only who was asked can answer.
  */
+
+import { connectionField } from '../mcp-protocol/bridge-fields.ts'
 import type { Json, JsonObject } from '../mcp-protocol/json.ts'
 import {
   errorResponse,
-  type Id,
   internalError,
+  isObject,
   type Message,
   metaOf,
+  methodNotFound,
   type NotificationMessage,
-  ownPrefix,
-  protocolPrefix,
+  type RequestId,
   type RequestMessage,
   type ResponseMessage,
-  withMeta,
+  type ResponseOutcome,
   writeMessage,
-} from './message.ts'
+} from '../mcp-protocol/json-rpc.ts'
+import { subscriptionKey } from '../mcp-protocol/names.ts'
+import { withMeta } from './meta.ts'
 
 /** A client's session, or one request that stands alone: what the subprocess knows as a connection. */
 export type Owner = {
@@ -42,13 +46,10 @@ type Pending = Asking & {
   readonly resolve: (response: ResponseMessage) => void
 }
 
-type Asked = { readonly owner: Owner; readonly theirId: Id; readonly ownId: string }
+type Asked = { readonly owner: Owner; readonly theirId: RequestId; readonly ownId: string }
 
 /** Questions of the subprocess that one client leaves unanswered. */
 const mostOpenQuestions = 100
-export const connectionField = `${ownPrefix}connection`
-const subscriptionField = `${protocolPrefix}subscriptionId`
-const requestRefused = -32_601
 
 type ExchangeSettings = {
   /** @returns false where the subprocess does not run */
@@ -90,7 +91,7 @@ export class Exchange {
     for (const [key, asked] of this.#asked) {
       if (asked.owner !== owner) continue
       this.#asked.delete(key)
-      this.#answer(asked.theirId, errorResponse(null, internalError, 'the client has gone').rest)
+      this.#answer(asked.theirId, errorResponse(null, internalError, 'the client has gone').outcome)
     }
   }
 
@@ -98,7 +99,7 @@ export class Exchange {
   request(asking: Asking): Promise<ResponseMessage> {
     const { message, fields, timeoutMs } = asking
     const ownId = ++this.#lastId
-    const progressToken = metaOf(message.params)?.progressToken
+    const progressToken = metaOf(message.params).progressToken
     return new Promise(resolve => {
       const timer = setTimeout(() => {
         const one = this.#pending.get(ownId)
@@ -125,7 +126,7 @@ export class Exchange {
   }
 
   /** The client of a request is gone: nobody is told of what still comes. */
-  abandon(owner: Owner, id: Id, fields: JsonObject): void {
+  abandon(owner: Owner, id: RequestId, fields: JsonObject): void {
     this.cancel(owner, id, 'the client is gone', fields)
     for (const [ownId, one] of this.#pending)
       if (one.owner === owner && one.message.id === id)
@@ -137,11 +138,11 @@ export class Exchange {
   }
 
   /** A client's answer to a question of the subprocess. @returns false where it was not asked that */
-  reply(owner: Owner, { id, rest }: ResponseMessage): boolean {
+  reply(owner: Owner, { id, outcome }: ResponseMessage): boolean {
     const asked = this.#asked.get(String(id))
     if (asked === undefined || asked.owner !== owner) return false
     this.#asked.delete(asked.ownId)
-    this.#answer(asked.theirId, rest)
+    this.#answer(asked.theirId, outcome)
     return true
   }
 
@@ -165,25 +166,23 @@ export class Exchange {
     this.#asked.clear()
   }
 
-  #receiveResponse({ id, rest }: ResponseMessage): void {
+  #receiveResponse({ id, outcome }: ResponseMessage): void {
     const one = typeof id === 'number' ? this.#pending.get(id) : undefined
     if (one === undefined) return
     this.#pending.delete(one.ownId)
     clearTimeout(one.timer)
-    one.resolve({ kind: 'response', id: one.message.id, rest: this.#inClientsTerms(rest, one) })
+    one.resolve({ kind: 'response', id: one.message.id, outcome: this.#inClientsTerms(outcome, one) })
   }
 
   /** What was sent under the bridge's own names in a result: the end of a subscription names its request. */
-  #inClientsTerms(rest: JsonObject, one: Pending): JsonObject {
-    const result = rest.result
-    if (typeof result !== 'object' || result === null || !('_meta' in result)) return rest
-    // Checked above not to be an array: those have no `_meta`.
-    return { result: this.#renamed(result as JsonObject, one) ?? null }
+  #inClientsTerms(outcome: ResponseOutcome, one: Pending): ResponseOutcome {
+    const { result } = outcome
+    return isObject(result) && '_meta' in result ? { result: this.#renamed(result, one) } : outcome
   }
 
-  #renamed(params: JsonObject | undefined, one: Pending): JsonObject | undefined {
-    const isSubscription = metaOf(params)?.[subscriptionField] === one.ownId
-    return withMeta(params, isSubscription ? { [subscriptionField]: one.message.id } : {})
+  #renamed(params: JsonObject, one: Pending): JsonObject {
+    const isSubscription = metaOf(params)[subscriptionKey] === one.ownId
+    return withMeta(params, isSubscription ? { [subscriptionKey]: one.message.id } : {})
   }
 
   #receiveRequest(message: RequestMessage): void {
@@ -191,37 +190,36 @@ export class Exchange {
       this.#answer(message.id, { result: {} })
       return
     }
-    const connection = metaOf(message.params)?.[connectionField]
+    const connection = metaOf(message.params)[connectionField]
     const owner = typeof connection === 'string' ? this.#owners.get(connection) : undefined
     const open = owner === undefined ? 0 : [...this.#asked.values()].filter(asked => asked.owner === owner).length
     if (owner === undefined || open >= mostOpenQuestions) {
-      const rest = errorResponse(null, requestRefused, 'no client takes this request').rest
-      this.#answer(message.id, rest)
+      this.#answer(message.id, errorResponse(null, methodNotFound, 'no client takes this request').outcome)
       return
     }
     const ownId = `bridge-${++this.#lastId}`
     this.#asked.set(ownId, { owner, theirId: message.id, ownId })
     const isDelivered = owner.deliver({ ...message, id: ownId, params: withMeta(message.params, {}) })
     if (!isDelivered)
-      this.reply(owner, { ...errorResponse(ownId, requestRefused, 'the client takes no requests'), id: ownId })
+      this.reply(owner, { ...errorResponse(ownId, methodNotFound, 'the client takes no requests'), id: ownId })
   }
 
   #receiveNotification(message: NotificationMessage): void {
     const { method, params } = message
     const meta = metaOf(params)
     if (method === 'notifications/progress') {
-      const one = typeof params?.progressToken === 'number' ? this.#pending.get(params.progressToken) : undefined
+      const one = typeof params.progressToken === 'number' ? this.#pending.get(params.progressToken) : undefined
       if (one?.progressToken === undefined) return
       one.onMessage({ ...message, params: { ...withMeta(params, {}), progressToken: one.progressToken } })
       return
     }
-    const subscription = meta?.[subscriptionField]
+    const subscription = meta[subscriptionKey]
     const subscribed = typeof subscription === 'number' ? this.#pending.get(subscription) : undefined
     if (subscribed !== undefined) {
       subscribed.onMessage({ ...message, params: this.#renamed(params, subscribed) })
       return
     }
-    const connection = meta?.[connectionField]
+    const connection = meta[connectionField]
     const plain = { ...message, params: withMeta(params, {}) }
     if (connection === undefined) {
       this.#settings.onUnaddressed(plain)
@@ -234,14 +232,14 @@ export class Exchange {
       return
     }
     for (const asked of [...this.#asked.values()]) {
-      if (asked.owner !== owner || asked.theirId !== params?.requestId) continue
+      if (asked.owner !== owner || asked.theirId !== params.requestId) continue
       this.#asked.delete(asked.ownId)
       owner.deliver({ ...plain, params: { ...plain.params, requestId: asked.ownId } })
     }
   }
 
-  #answer(id: Id, rest: JsonObject): void {
-    this.#settings.send(writeMessage({ kind: 'response', id, rest }))
+  #answer(id: RequestId, outcome: ResponseOutcome): void {
+    this.#settings.send(writeMessage({ kind: 'response', id, outcome }))
   }
 
   #abandon(one: Pending, reason: string): void {

@@ -1,7 +1,7 @@
 /** What a server says of its tools: which only read, and what they take. */
 import type { JsonObject, JsonSchema } from '../mcp-protocol/json.ts'
+import { isObject } from '../mcp-protocol/json-rpc.ts'
 import type { Exchange, Owner } from './exchange.ts'
-import { isObject } from './message.ts'
 
 const mostPages = 50
 const timeoutMs = 30_000
@@ -21,15 +21,15 @@ export async function knownTools(
   for (let page = 0; page < mostPages; page += 1) {
     const params = cursor === undefined ? {} : { cursor }
     const message = { kind: 'request', id: 'tools', method: 'tools/list', params } as const
-    const { rest } = await exchange.request({ owner, message, fields, onMessage: () => {}, timeoutMs })
-    if (!isObject(rest.result) || !Array.isArray(rest.result.tools)) return known
-    for (const tool of rest.result.tools) {
+    const { outcome } = await exchange.request({ owner, message, fields, onMessage: () => {}, timeoutMs })
+    if (!isObject(outcome.result) || !Array.isArray(outcome.result.tools)) return known
+    for (const tool of outcome.result.tools) {
       if (!isObject(tool) || typeof tool.name !== 'string' || !isSchema(tool.inputSchema)) continue
       const isReadOnly = isObject(tool.annotations) && tool.annotations.readOnlyHint === true
       known.set(tool.name, { isReadOnly, inputSchema: tool.inputSchema })
     }
-    if (typeof rest.result.nextCursor !== 'string') return known
-    cursor = rest.result.nextCursor
+    if (typeof outcome.result.nextCursor !== 'string') return known
+    cursor = outcome.result.nextCursor
   }
   return known
 }

@@ -1,7 +1,7 @@
 /** One subprocess and who asked what of it: lines become messages, and a message that cannot be read is nobody's. */
 import type { Logger } from 'pino'
+import { type NotificationMessage, readMessage } from '../mcp-protocol/json-rpc.ts'
 import { Exchange } from './exchange.ts'
-import { type NotificationMessage, readMessage } from './message.ts'
 import { Subprocess, type SubprocessSettings } from './subprocess.ts'
 
 type LinkEvents = {

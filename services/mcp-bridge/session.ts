@@ -1,11 +1,11 @@
 /** A client's session: whose it is, its streams, and what must be said again for it when the tool server was restarted. It holds no socket; streams come and go. */
 import { randomBytes } from 'node:crypto'
+import { EventStream, type StreamLimits } from '../mcp-protocol/event-stream.ts'
 import type { JsonObject } from '../mcp-protocol/json.ts'
+import { type Message, type NotificationMessage, writeMessage } from '../mcp-protocol/json-rpc.ts'
 import type { BridgeCaller, BridgeCallerAt } from './callers.ts'
 import { BridgeRefusal } from './errors.ts'
-import { EventStream, type StreamLimits } from './event-stream.ts'
 import type { Owner } from './exchange.ts'
-import type { Message, NotificationMessage } from './message.ts'
 
 type SessionSettings = {
   readonly timeoutMs: number
@@ -23,7 +23,7 @@ type NotificationListener = (session: Session, message: NotificationMessage) => 
 type SessionParts = {
   readonly number: number
   readonly caller: BridgeCallerAt
-  readonly initialize: JsonObject | undefined
+  readonly initialize: JsonObject
   readonly limits: StreamLimits
   readonly onNotification: NotificationListener
 }
@@ -34,7 +34,7 @@ export class Session implements Owner {
   readonly caller: BridgeCallerAt
   readonly #limits: StreamLimits
   /** What the client has sent with `initialize`. */
-  readonly initialize: JsonObject | undefined
+  readonly initialize: JsonObject
   version = ''
   isInitialized = false
   lastUsed: number
@@ -109,7 +109,7 @@ export class Session implements Owner {
     const isGeneral =
       message.kind === 'notification' && /^notifications\/(resources|tools|prompts)\//.test(message.method)
     const running = isGeneral ? undefined : [...this.#runs].find(run => !run.isGone())
-    if (running === undefined) this.general.send(message)
+    if (running === undefined) this.general.send(JSON.stringify(writeMessage(message)))
     else running.send(message)
     if (message.kind === 'notification') this.#onNotification(this, message)
     return true
@@ -153,7 +153,7 @@ export class Sessions {
   }
 
   /** Where there are as many as there may be, a caller who has fewer takes the place of one who has most. @throws BridgeRefusal where nobody has more */
-  create(caller: BridgeCallerAt, initialize: JsonObject | undefined): Session {
+  create(caller: BridgeCallerAt, initialize: JsonObject): Session {
     this.expire()
     if (this.#sessions.size >= this.#settings.maximumSessions && !this.#makeRoom(caller))
       throw new BridgeRefusal({ status: 503 }, 'there are as many sessions as there may be; try again later')

@@ -1,7 +1,7 @@
 /** The settings of the bridge, as they are once its file has been read and checked. */
 import type { Certificate, CertificateFiles } from '../../server/certificate.ts'
+import type { StreamBounds } from '../mcp-protocol/event-stream.ts'
 import type { ConfiguredToken } from './callers.ts'
-import type { StreamBounds } from './event-stream.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
 import type { OriginSettings } from './origin.ts'
 import type { SubprocessSettings } from './subprocess.ts'

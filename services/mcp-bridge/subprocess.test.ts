@@ -3,11 +3,9 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../testing/client.ts'
 import { readBridgeConfiguration } from './configuration.ts'
-import { lineCutter } from './subprocess.ts'
 import { type BridgeParts, startTestBridge, type TestBridge } from './testing/bridge.ts'
 
 const call = (id: number | string, name: string, args: object = {}) => ({
@@ -158,25 +156,6 @@ test('a session that nobody uses expires', async () => {
   expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(200)
   await new Promise(resolve => setTimeout(resolve, 350))
   expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(404)
-})
-
-test('lines are found wherever chunks end', () => {
-  const lines = fc.array(
-    fc
-      .string({ minLength: 1 })
-      .map(text => text.replaceAll('\n', '') || 'x')
-      .filter(text => text.trim() !== ''),
-  )
-  fc.assert(
-    fc.property(lines, fc.integer({ min: 1, max: 9 }), (written, size) => {
-      const read: string[] = []
-      const cut = lineCutter(10_000, line => read.push(line))
-      const bytes = Buffer.from(written.map(line => `${line}\n`).join(''))
-      for (let at = 0; at < bytes.length; at += size) cut(bytes.subarray(at, at + size))
-      expect(read).toEqual(written)
-    }),
-  )
-  expect(lineCutter(3, () => {})(Buffer.from('four'))).toBe(false)
 })
 
 describe('the configuration', () => {

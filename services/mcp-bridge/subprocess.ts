@@ -5,6 +5,8 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import type { Logger } from 'pino'
+import { lineReader } from '../mcp-protocol/lines.ts'
+import { messageTextOf } from '../mcp-protocol/message-text.ts'
 
 export type SubprocessSettings = {
   readonly command: string
@@ -29,30 +31,11 @@ type SubprocessEvents = {
 type SubprocessState = 'running' | 'restarting' | 'failed' | 'stopped'
 
 const longestLineBytes = 67_108_864
+const longestErrorLineBytes = 65_536
 const longestLogLine = 2_000
 const steadyMs = 60_000
 /** What a process gets of the bridge's environment; secrets of the bridge are not among it. */
 const inherited = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ', 'USER', 'NODE_EXTRA_CA_CERTS']
-
-/** Cuts what comes into lines. @returns what takes chunks; it says false where a line is longer than `maximum` */
-export function lineCutter(maximum: number, onLine: (line: string) => void): (chunk: Buffer) => boolean {
-  let pieces: Buffer[] = []
-  let held = 0
-  return chunk => {
-    let from = 0
-    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, from)) {
-      const last = chunk.subarray(from, end)
-      const line = pieces.length === 0 ? last.toString() : Buffer.concat([...pieces, last]).toString()
-      pieces = []
-      held = 0
-      from = end + 1
-      if (line.trim() !== '') onLine(line)
-    }
-    if (from < chunk.length) pieces.push(chunk.subarray(from))
-    held += chunk.length - from
-    return held <= maximum
-  }
-}
 
 /** A line that is JSON itself stays what it is, so that its fields can be searched. */
 function logged(line: string): object {
@@ -114,16 +97,28 @@ export class Subprocess {
     })
     // A process that ends while it is written to says so by its end.
     child.stdin.on('error', () => {})
-    const cut = lineCutter(longestLineBytes, line => {
-      if (this.#child === child) this.#events.onLine(line)
-    })
+    const readOutput = lineReader(longestLineBytes)
     child.stdout.on('data', (chunk: Buffer) => {
-      if (cut(chunk)) return
-      this.#logger.error({ longestLineBytes }, 'the tool server wrote a line that is too long, and is ended')
-      child.kill('SIGKILL')
+      for (const line of readOutput(chunk)) {
+        if (line.kind === 'too long') {
+          this.#logger.error({ longestLineBytes }, 'the tool server wrote a line that is too long, and is ended')
+          child.kill('SIGKILL')
+        } else if (this.#child === child) this.#takeLine(line.bytes)
+      }
     })
-    const say = lineCutter(65_536, line => this.#logger.info(logged(line), 'tool server'))
-    child.stderr.on('data', (chunk: Buffer) => say(chunk))
+    const readErrors = lineReader(longestErrorLineBytes)
+    child.stderr.on('data', (chunk: Buffer) => {
+      for (const line of readErrors(chunk)) {
+        const text = line.kind === 'too long' ? '(a line that is too long)' : line.bytes.toString().trimEnd()
+        if (text !== '') this.#logger.info(logged(text), 'tool server')
+      }
+    })
+  }
+
+  #takeLine(bytes: Buffer): void {
+    const text = messageTextOf(bytes)
+    if (text === undefined) this.#logger.warn('the tool server wrote a line that is not valid UTF-8')
+    else if (text.trim() !== '') this.#events.onLine(text)
   }
 
   /** @returns false where it does not run */

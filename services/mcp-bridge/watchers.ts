@@ -1,10 +1,9 @@
 /** Streams that are open, all together, and those of no session: who opened one is shown what all sessions of the same caller are told. */
 import type { AnswerStream, HttpResponse } from '../http/message.ts'
-import { keepAlive } from '../mcp-protocol/event-stream.ts'
+import { discardWithClient, EventStream, keepAlive, type StreamLimits } from '../mcp-protocol/event-stream.ts'
+import { type NotificationMessage, writeMessage } from '../mcp-protocol/json-rpc.ts'
 import { streamAnswer } from './answers.ts'
 import type { BridgeCaller } from './callers.ts'
-import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
-import type { NotificationMessage } from './message.ts'
 
 type Watcher = { readonly principal: string; readonly stream: EventStream }
 
@@ -48,8 +47,9 @@ export class Watchers {
 
   /** @param principal undefined: of nobody in particular, for all */
   tell(principal: string | undefined, message: NotificationMessage): void {
+    const text = JSON.stringify(writeMessage(message))
     for (const watcher of this.#watchers)
-      if (principal === undefined || watcher.principal === principal) watcher.stream.send(message)
+      if (principal === undefined || watcher.principal === principal) watcher.stream.send(text)
   }
 
   /** Says to whoever is between that the connections are in use. */

@@ -3,7 +3,7 @@
 import { hasClaim, readEnvelope } from './envelope.ts'
 import { ProtocolError } from './errors.ts'
 import type { Received } from './json-rpc.ts'
-import { isLegacyVersion, modernVersion } from './versions.ts'
+import { isLegacyVersion, legacyVersions, modernVersion } from './versions.ts'
 
 type Era =
   | { readonly kind: 'legacy' }
@@ -36,7 +36,7 @@ function eraWithoutClaim(version: string | undefined, isRequest: boolean): Era {
     return { kind: 'refused', error: new ProtocolError({ kind: 'invalid envelope', problem }) }
   }
   if (version === undefined || isLegacyVersion(version)) return legacy
-  const problem = `MCP-Protocol-Version ${JSON.stringify(version.slice(0, 50))} is not supported`
+  const problem = `MCP-Protocol-Version must be one of ${[modernVersion, ...legacyVersions].join(', ')}`
   return { kind: 'refused', error: new ProtocolError({ kind: 'invalid request', problem }) }
 }
 

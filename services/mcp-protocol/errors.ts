@@ -1,4 +1,15 @@
-/** What the protocol itself refuses, as data: each side says it in the words of the revision it answers. */
+/** What the protocol itself refuses, as data, and the words and codes of each era for it. */
+import type { JsonObject } from './json.ts'
+import {
+  type InvalidMessage,
+  internalError,
+  invalidParams,
+  invalidRequest,
+  methodNotFound,
+  parseError,
+  type RpcError,
+} from './json-rpc.ts'
+import { modernVersion } from './versions.ts'
 
 export type ProtocolFault =
   | { readonly kind: 'parse error'; readonly problem: string | undefined }
@@ -8,7 +19,7 @@ export type ProtocolFault =
   | { readonly kind: 'invalid envelope'; readonly problem: string }
   | { readonly kind: 'header mismatch'; readonly problem: string }
   | { readonly kind: 'unsupported version'; readonly requested: string | undefined }
-  /** As much of something as there may be. */
+  /** A limit of the server is reached. */
   | { readonly kind: 'exhausted'; readonly problem: string }
   /** The client cannot be asked, or did not answer. */
   | { readonly kind: 'no answer'; readonly problem: string }
@@ -20,5 +31,82 @@ export class ProtocolError extends Error {
     super(fault.kind)
     this.name = 'ProtocolError'
     this.fault = fault
+  }
+}
+
+export const invalidFault = ({ code, problem }: InvalidMessage): ProtocolFault => ({
+  kind: code === invalidRequest ? 'invalid request' : 'invalid envelope',
+  problem,
+})
+
+/** `message` is fixed by the contract; `problem` says which case of it this is. */
+export type Said = {
+  readonly code: number
+  readonly message: string
+  readonly problem?: string
+  readonly data?: JsonObject
+  /** In the newest revision; the older ones use 200. */
+  readonly status: number
+}
+
+export const saidInvalidParams = (problem: string, data?: JsonObject): Said => ({
+  code: invalidParams,
+  message: 'Invalid params',
+  problem,
+  ...(data === undefined ? {} : { data }),
+  status: 200,
+})
+
+export function sayFault(fault: ProtocolFault): Said {
+  switch (fault.kind) {
+    case 'parse error':
+      return {
+        code: parseError,
+        message: 'Parse error',
+        ...(fault.problem === undefined ? {} : { problem: fault.problem }),
+        status: 400,
+      }
+    case 'invalid request':
+      return { code: invalidRequest, message: 'Invalid Request', problem: fault.problem, status: 400 }
+    case 'unknown method':
+      return {
+        code: methodNotFound,
+        message: 'Method not found',
+        problem: `there is no method ${fault.method}`,
+        status: 404,
+      }
+    case 'invalid envelope':
+      return { ...saidInvalidParams(fault.problem), status: 400 }
+    case 'header mismatch':
+      return { code: -32020, message: 'Header mismatch', problem: fault.problem, status: 400 }
+    case 'unsupported version':
+      return {
+        code: -32022,
+        message: 'Unsupported protocol version',
+        data: { supported: [modernVersion], ...(fault.requested === undefined ? {} : { requested: fault.requested }) },
+        status: 400,
+      }
+    case 'exhausted':
+    case 'no answer':
+      return { code: internalError, message: 'Internal error', problem: fault.problem, status: 200 }
+  }
+}
+
+/** For revisions up to 2025-11-25. Codes that were added later become what was wrong with the parameters. */
+export function inLegacyWords({ code, message, problem, data }: Said): RpcError {
+  const isLater = code <= -32020 && code > -32100
+  const detail = { ...(problem === undefined ? {} : { problem }), ...data }
+  return {
+    code: isLater ? invalidParams : code,
+    message: isLater ? 'Invalid params' : message,
+    ...(Object.keys(detail).length === 0 ? {} : { data: isLater ? { problem: message, ...detail } : detail }),
+  }
+}
+
+export function inModernWords({ code, message, problem, data }: Said): RpcError {
+  return {
+    code,
+    message: problem === undefined ? message : `${message}: ${problem}`,
+    ...(data === undefined ? {} : { data }),
   }
 }

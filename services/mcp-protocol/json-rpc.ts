@@ -1,6 +1,6 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: what came, sorted out, and what goes. It promises that everything behind it sees objects whose depth has a bound
- * and in which no name stands that could reach a prototype, and that an id comes back as it came.
+ * JSON-RPC 2.0 messages as MCP uses them. Whatever reads a message reads it here: HTTP and stdio of the tool server, HTTP of the bridge, and what the bridge's subprocess writes. A message that was
+ * accepted has an id that comes back as it was sent, and objects whose depth has a limit and in which no name could reach a prototype.
  */
 import type { Json, JsonObject } from './json.ts'
 import { hasRewrittenId, idRule, isMessageId, notUtf8, progressTokenProblem } from './message-text.ts'
@@ -11,31 +11,50 @@ export type RequestMessage = {
   readonly kind: 'request'
   readonly id: RequestId
   readonly method: string
+  /** Empty if the message has none. */
   readonly params: JsonObject
 }
-type NotificationMessage = { readonly kind: 'notification'; readonly method: string; readonly params: JsonObject }
-/** The client's answer to a request of the server's. */
+export type NotificationMessage = {
+  readonly kind: 'notification'
+  readonly method: string
+  readonly params: JsonObject
+}
+
+/** `result` or `error`, as sent. */
+export type ResponseOutcome =
+  | { readonly result: Json; readonly error?: undefined }
+  | { readonly error: JsonObject; readonly result?: undefined }
+/** `id` is null in an error about a request whose id could not be read. */
 export type ResponseMessage = {
   readonly kind: 'response'
-  readonly id: RequestId
-  readonly outcome: { readonly result: JsonObject } | { readonly error: string }
+  readonly id: RequestId | null
+  readonly outcome: ResponseOutcome
 }
-/** `code`: Invalid Request or Invalid params. */
+export type Message = RequestMessage | NotificationMessage | ResponseMessage
+
+export const parseError = -32_700
+export const invalidRequest = -32_600
+export const methodNotFound = -32_601
+export const invalidParams = -32_602
+export const internalError = -32_603
+
 export type InvalidMessage = {
   readonly kind: 'invalid'
   readonly id: RequestId | undefined
-  readonly code: -32600 | -32602
+  readonly code: typeof invalidRequest | typeof invalidParams
   readonly problem: string
 }
-export type Received = RequestMessage | NotificationMessage | ResponseMessage | InvalidMessage
+export type Received = Message | InvalidMessage
 
 export type Parsed =
+  /** `problem`: more than that it is no JSON. */
   | { readonly kind: 'no JSON'; readonly problem?: string }
   | { readonly kind: 'one'; readonly message: Received }
   | { readonly kind: 'batch'; readonly messages: readonly Received[] }
 
 /** Of objects and arrays in one another. */
 const maximumDepth = 64
+const maximumMethodLength = 200
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -44,7 +63,7 @@ export const isObject = (value: unknown): value is JsonObject =>
 export const metaOf = (params: JsonObject): JsonObject => (isObject(params._meta) ? params._meta : {})
 
 /** What is wrong with the shape of a value, wherever in it. */
-export function shapeProblem(value: unknown, depth = 0): string | undefined {
+function shapeProblem(value: unknown, depth = 0): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (depth === maximumDepth) return `objects and arrays are nested more than ${maximumDepth} deep`
   if (Array.isArray(value)) {
@@ -62,31 +81,43 @@ export function shapeProblem(value: unknown, depth = 0): string | undefined {
   return undefined
 }
 
+const invalid = (problem: string, id?: RequestId, code: InvalidMessage['code'] = invalidRequest): InvalidMessage => ({
+  kind: 'invalid',
+  id,
+  code,
+  problem,
+})
+
 function responseOf({ id, result, error }: JsonObject): Received {
-  if (!isMessageId(id)) return { kind: 'invalid', id: undefined, code: -32600, problem: `id must be ${idRule}` }
-  if (isObject(result)) return { kind: 'response', id, outcome: { result } }
-  const message = isObject(error) ? error.message : undefined
-  return { kind: 'response', id, outcome: { error: typeof message === 'string' ? message : 'no reason given' } }
+  if ((result === undefined) === (error === undefined))
+    return invalid('a message must have a method, or else a result or an error', isMessageId(id) ? id : undefined)
+  if (!isMessageId(id) && !(id === null && error !== undefined)) return invalid(`id must be ${idRule}`)
+  if (result !== undefined) return { kind: 'response', id, outcome: { result } }
+  return isObject(error) ? { kind: 'response', id, outcome: { error } } : invalid('error must be an object')
 }
 
-function messageOf(value: unknown): Received {
-  const invalid = (problem: string, id?: RequestId): Received => ({ kind: 'invalid', id, code: -32600, problem })
+/** The message that a JSON value is. Its shape is not checked: of a client's, use parseMessages. */
+export function readMessage(value: unknown): Received {
   if (!isObject(value)) return invalid('a message must be an object')
   const { jsonrpc, id, method, params } = value
   const known = isMessageId(id) ? id : undefined
   if (jsonrpc !== '2.0') return invalid('jsonrpc must be "2.0"', known)
-  const problem = shapeProblem(value)
-  if (problem !== undefined) return invalid(problem, known)
-  if (method === undefined && ('result' in value || 'error' in value)) return responseOf(value)
-  if (typeof method !== 'string') return invalid('method must be a string', known)
+  if (method === undefined) return responseOf(value)
+  if (typeof method !== 'string' || method === '' || method.length > maximumMethodLength)
+    return invalid(`method must be a string of 1 to ${maximumMethodLength} characters`, known)
   if (id !== undefined && known === undefined) return invalid(`id must be ${idRule}`)
-  if (params !== undefined && !isObject(params))
-    return { kind: 'invalid', id: known, code: -32602, problem: 'params must be an object' }
-  const tokenProblem = isObject(params?._meta) ? progressTokenProblem(params._meta.progressToken) : undefined
-  if (tokenProblem !== undefined) return { kind: 'invalid', id: known, code: -32602, problem: tokenProblem }
+  if (params !== undefined && !isObject(params)) return invalid('params must be an object', known, invalidParams)
+  const tokenProblem = params && progressTokenProblem(metaOf(params).progressToken)
+  if (tokenProblem !== undefined) return invalid(tokenProblem, known, invalidParams)
   return known === undefined
     ? { kind: 'notification', method, params: params ?? {} }
     : { kind: 'request', id: known, method, params: params ?? {} }
+}
+
+function readFromClient(value: unknown): Received {
+  const problem = shapeProblem(value)
+  if (problem === undefined) return readMessage(value)
+  return invalid(problem, isObject(value) && isMessageId(value.id) ? value.id : undefined)
 }
 
 /** @param text undefined: the bytes were not UTF-8 */
@@ -98,24 +129,34 @@ export function parseMessages(text: string | undefined): Parsed {
   } catch {
     return { kind: 'no JSON' }
   }
-  if (hasRewrittenId(text))
-    return { kind: 'one', message: { kind: 'invalid', id: undefined, code: -32600, problem: `id must be ${idRule}` } }
+  if (hasRewrittenId(text)) return { kind: 'one', message: invalid(`id must be ${idRule}`) }
   return Array.isArray(value)
-    ? { kind: 'batch', messages: value.map(messageOf) }
-    : { kind: 'one', message: messageOf(value) }
+    ? { kind: 'batch', messages: value.map(readFromClient) }
+    : { kind: 'one', message: readFromClient(value) }
+}
+
+export function writeMessage(message: Message): JsonObject {
+  if (message.kind === 'response') return { jsonrpc: '2.0', id: message.id, ...message.outcome }
+  const { method, params } = message
+  const id = message.kind === 'request' ? { id: message.id } : {}
+  return { jsonrpc: '2.0', ...id, method, ...(Object.keys(params).length > 0 && { params }) }
+}
+
+export type RpcError = { readonly code: number; readonly message: string; readonly data?: Json }
+
+export function errorResponse(id: RequestId | null, code: number, message: string, data?: Json): ResponseMessage {
+  return { kind: 'response', id, outcome: { error: { code, message, ...(data !== undefined && { data }) } } }
 }
 
 /** `result` is JSON already. */
 export const resultText = (id: RequestId, result: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
 
-export type RpcError = { readonly code: number; readonly message: string; readonly data?: Json }
-
-/** Without an id where none could be read and the revision wants it so; with null where that is what it wants. */
+/** Without an id if none could be read and the revision wants it so; with null if that is what it wants. */
 export const errorText = (id: RequestId | null | undefined, error: RpcError): string =>
   JSON.stringify({ jsonrpc: '2.0', id, error })
 
-/** A notification of the server's, or a request where it has an id. */
+/** A notification of the server's, or a request if it has an id. */
 export type ServerMessage = { readonly id?: RequestId; readonly method: string; readonly params: JsonObject }
 
 export const messageText = ({ id, method, params }: ServerMessage): string =>

@@ -1,8 +1,6 @@
-/** Splits bytes into lines, however they are cut into chunks. A line that is too long is never held and is reported once. */
-import { messageTextOf } from './message-text.ts'
+/** Splits bytes into lines, however they are cut into chunks. A line that is too long is never held, and is reported once, as soon as it is too long. */
 
-/** `text` is undefined if the line is not UTF-8. */
-type Line = { readonly kind: 'line'; readonly text: string | undefined } | { readonly kind: 'too long' }
+type Line = { readonly kind: 'line'; readonly bytes: Buffer } | { readonly kind: 'too long' }
 
 const newline = 0x0a
 
@@ -10,29 +8,31 @@ export function lineReader(maximumBytes: number): (chunk: Buffer) => Line[] {
   let parts: Buffer[] = []
   let length = 0
 
-  function add(bytes: Buffer): void {
-    length += bytes.length
-    if (length > maximumBytes) parts = []
-    else if (bytes.length > 0) parts.push(bytes)
-  }
-
-  function end(): Line {
-    const [first = Buffer.alloc(0)] = parts
-    const line: Line =
-      length > maximumBytes
-        ? { kind: 'too long' }
-        : { kind: 'line', text: messageTextOf(parts.length > 1 ? Buffer.concat(parts) : first) }
-    parts = []
-    length = 0
-    return line
-  }
-
   return chunk => {
     const lines: Line[] = []
+
+    const add = (bytes: Buffer): void => {
+      const wasTooLong = length > maximumBytes
+      length += bytes.length
+      if (length <= maximumBytes) {
+        if (bytes.length > 0) parts.push(bytes)
+      } else if (!wasTooLong) {
+        parts = []
+        lines.push({ kind: 'too long' })
+      }
+    }
+
+    const end = (): void => {
+      const [first = Buffer.alloc(0)] = parts
+      if (length <= maximumBytes) lines.push({ kind: 'line', bytes: parts.length > 1 ? Buffer.concat(parts) : first })
+      parts = []
+      length = 0
+    }
+
     let from = 0
     for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
       add(chunk.subarray(from, at))
-      lines.push(end())
+      end()
       from = at + 1
     }
     add(chunk.subarray(from))

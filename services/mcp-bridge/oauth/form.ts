@@ -1,6 +1,8 @@
 /** Forms and queries as OAuth has them: each field at most once (RFC 6749 section 3.1), within bounds. */
+
+import { HttpError } from '../../http/errors.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
-import { Pieces } from '../../http/pieces.ts'
+import { isContentType, readBody } from '../../http/read-body.ts'
 import { OAuthError } from './errors.ts'
 
 export type Fields = ReadonlyMap<string, string>
@@ -10,19 +12,12 @@ const mostFields = 50
 
 /** @throws OAuthError */
 export async function readSmallBody(body: IncomingBody): Promise<string> {
-  const tooLarge = () => new OAuthError('invalid_request', `the body must not be larger than ${largestBody} bytes`)
-  if ((body.length ?? 0) > largestBody) throw tooLarge()
-  const pieces = new Pieces()
-  await body.read({
-    push: chunk => {
-      pieces.add(chunk)
-      if (pieces.length > largestBody) throw tooLarge()
-    },
-    get held() {
-      return pieces.length
-    },
-  })
-  return Buffer.concat([pieces.bytes()].flat()).toString()
+  try {
+    return (await readBody(body, largestBody)).toString()
+  } catch (error) {
+    if (!(error instanceof HttpError && error.fault.kind === 'body too large')) throw error
+    throw new OAuthError('invalid_request', `the body must not be larger than ${largestBody} bytes`)
+  }
 }
 
 /** Empty ones are as if they were not there. @throws OAuthError */
@@ -39,8 +34,7 @@ export function readFields(text: string): Fields {
 
 /** @throws OAuthError */
 export async function readForm(head: RequestHead, body: IncomingBody): Promise<Fields> {
-  const type = (head.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase()
-  if (type !== 'application/x-www-form-urlencoded')
+  if (!isContentType(head.headers['content-type'], 'application/x-www-form-urlencoded'))
     throw new OAuthError('invalid_request', 'Content-Type must be application/x-www-form-urlencoded')
   return readFields(await readSmallBody(body))
 }

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { HttpError } from '../../http/errors.ts'
 import type { HeaderList } from '../../http/headers.ts'
 import type { Headers, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import { isContentType } from '../../http/read-body.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import type { Authenticate } from '../callers.ts'
 import { AccessTokens } from './access-tokens.ts'
@@ -79,8 +80,7 @@ export async function startAuthorizationServer(
   async function register(head: RequestHead, body: IncomingBody): Promise<HttpResponse | undefined> {
     if (!settings.allowDynamicRegistration) return undefined
     if (head.method !== 'POST') return wrongMethod('POST')
-    const type = (head.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase()
-    if (type !== 'application/json')
+    if (!isContentType(head.headers['content-type'], 'application/json'))
       throw new OAuthError('invalid_client_metadata', 'Content-Type must be application/json')
     const text = await readSmallBody(body)
     let value: unknown

@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import { HttpError } from '../../http/errors.ts'
 import type { HeaderList } from '../../http/headers.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
-import { Pieces } from '../../http/pieces.ts'
+import { isContentType, readBody } from '../../http/read-body.ts'
 import { messageTextOf } from '../../mcp-protocol/message-text.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import type { Json, JsonObject } from '../core/json.ts'
@@ -45,8 +45,6 @@ const respond = (status: number, body: JsonObject, headers: HeaderList = []): Ht
 const refused = (path: string, status: number, error: string, headers?: HeaderList): HttpResponse =>
   respond(status, /^\/api\/databases(\/|$)/.test(path) ? { success: false, error } : { error }, headers)
 
-const isJsonType = (type: string | undefined): boolean => /^application\/json *(;|$)/i.test(type ?? '')
-
 function parse(text: string | undefined): Json {
   if (text === undefined) throw new Refusal(400, 'the body is not valid UTF-8')
   try {
@@ -59,15 +57,10 @@ function parse(text: string | undefined): Json {
 
 async function readJson({ headers }: RequestHead, body: IncomingBody): Promise<Json> {
   if (body.length === 0) return null
-  if (!isJsonType(headers['content-type'])) throw new Refusal(415, 'the body must be of the type application/json')
-  const pieces = new Pieces()
-  await body.read({
-    push: chunk => pieces.add(chunk),
-    get held() {
-      return pieces.length
-    },
-  })
-  return pieces.length === 0 ? null : parse(messageTextOf(Buffer.concat([pieces.bytes()].flat())))
+  if (!isContentType(headers['content-type'], 'application/json'))
+    throw new Refusal(415, 'the body must be of the type application/json')
+  const bytes = await readBody(body)
+  return bytes.length === 0 ? null : parse(messageTextOf(bytes))
 }
 
 function ofHttp({ fault }: HttpError): Refusal {

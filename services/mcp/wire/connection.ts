@@ -4,7 +4,7 @@
  */
 
 import { hasClaim } from '../../mcp-protocol/envelope.ts'
-import { ProtocolError } from '../../mcp-protocol/errors.ts'
+import { invalidFault, ProtocolError } from '../../mcp-protocol/errors.ts'
 import {
   errorText,
   isObject,
@@ -83,10 +83,8 @@ export class Connection {
         return undefined
       case 'response':
         return undefined
-      case 'invalid': {
-        const { id, code, problem } = message
-        return refusal(id, { kind: code === -32600 ? 'invalid request' : 'invalid envelope', problem })
-      }
+      case 'invalid':
+        return refusal(message.id, invalidFault(message))
     }
   }
 

@@ -2,12 +2,13 @@
  * POST /mcp/v1: both eras of the protocol at one address. It promises that nothing runs for whoever is not let in, but for tools that are open to all; that a page of
  * another site cannot reach it; and that each request is answered in the way of the revision that it is of.
  */
+
+import { HttpError } from '../../http/errors.ts'
 import type { HeaderList } from '../../http/headers.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
-import { Pieces } from '../../http/pieces.ts'
+import { isContentType, readBody } from '../../http/read-body.ts'
 import { eraOf, isModernVersion } from '../../mcp-protocol/era.ts'
-import { ProtocolError } from '../../mcp-protocol/errors.ts'
-import { answerOrStream } from '../../mcp-protocol/event-stream.ts'
+import { invalidFault, ProtocolError } from '../../mcp-protocol/errors.ts'
 import {
   errorText,
   messageText,
@@ -24,6 +25,7 @@ import { anyone, type Caller } from '../core/caller.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Core } from '../core/index.ts'
 import type { Authentication } from '../credentials/types.ts'
+import { answerOrStream } from './answer-or-stream.ts'
 import type { Calls } from './calls.ts'
 import type { Asking, WireLogger } from './context.ts'
 import { legacyError, modernError } from './errors.ts'
@@ -69,24 +71,13 @@ export const httpError = (status: number, error: string, headers: HeaderList = [
   body: JSON.stringify({ error }),
 })
 
-/** More than may be read of somebody unknown. */
-class TooMuchError extends Error {}
+const isTooMuchOfUnknown = (error: unknown): boolean =>
+  error instanceof HttpError &&
+  error.fault.kind === 'body too large' &&
+  error.fault.maximumBytes === maximumUnknownBytes
 
-/** Returns undefined if the body is not UTF-8. */
-async function readText(body: IncomingBody, maximumBytes = Number.POSITIVE_INFINITY): Promise<string | undefined> {
-  const pieces = new Pieces()
-  await body.read({
-    push: chunk => {
-      if (pieces.length + chunk.length > maximumBytes) throw new TooMuchError()
-      pieces.add(chunk)
-    },
-    get held() {
-      return pieces.length
-    },
-  })
-  const bytes = pieces.bytes()
-  return messageTextOf(Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes))
-}
+const readMessages = async (body: IncomingBody, maximumBytes?: number): Promise<Parsed> =>
+  parseMessages(messageTextOf(await readBody(body, maximumBytes)))
 
 const quoted = (text: string): string => `"${text.replace(/["\\]/g, '')}"`
 
@@ -97,7 +88,6 @@ function challenge(resourceMetadata: string | undefined, fields: Record<string, 
   return [['WWW-Authenticate', text.length === 0 ? 'Bearer' : `Bearer ${text.join(', ')}`]]
 }
 
-const isJsonType = (type: string | undefined): boolean => /^application\/json *(;|$)/i.test(type ?? '')
 const takesStreams = (accept: string | undefined): boolean =>
   accept === undefined || /text\/event-stream|\*\/\*|text\/\*/i.test(accept)
 
@@ -126,17 +116,17 @@ export function createEndpoint(parts: EndpointParts): Handler {
     { headers, address }: RequestHead,
     body: IncomingBody,
   ): Promise<{ readonly caller: Caller; readonly parsed: Parsed } | HttpResponse> {
-    if (authentication === undefined) return { caller: anyone, parsed: parseMessages(await readText(body)) }
+    if (authentication === undefined) return { caller: anyone, parsed: await readMessages(body) }
     const { authorization } = headers
     const found = authorization === undefined ? undefined : await authentication.authenticate(authorization, address)
-    if (found?.kind === 'caller') return { caller: found.caller, parsed: parseMessages(await readText(body)) }
-    const parsed = await readText(body, maximumUnknownBytes).then(parseMessages, (error: unknown) => {
-      if (error instanceof TooMuchError) return undefined
+    if (found?.kind === 'caller') return { caller: found.caller, parsed: await readMessages(body) }
+    const parsed = await readMessages(body, maximumUnknownBytes).catch((error: unknown) => {
+      if (isTooMuchOfUnknown(error)) return undefined
       throw error
     })
     if (parsed !== undefined && openCall(parsed)) return { caller: stranger, parsed }
     const refused = found ?? (await authentication.authenticate(undefined, address))
-    if (refused.kind === 'caller') return { caller: refused.caller, parsed: parsed ?? { kind: 'no JSON' } }
+    if (refused.kind === 'caller') return { caller: refused.caller, parsed: parsed ?? parseMessages(undefined) }
     if (refused.kind === 'limited')
       return httpError(429, 'too many failed attempts', [['Retry-After', String(refused.retryAfterSeconds)]])
     const fields = { scope: 'mcp:read', ...(refused.isMissing ? {} : { error: 'invalid_token' }) }
@@ -221,11 +211,8 @@ export function createEndpoint(parts: EndpointParts): Handler {
         const error = new ProtocolError({ kind: 'invalid request', problem: 'there are no requests to a client' })
         return refusal(error, undefined, true)
       }
-      case 'invalid': {
-        const { code, problem } = message
-        const kind = code === -32600 ? 'invalid request' : 'invalid envelope'
-        return refusal(new ProtocolError({ kind, problem }), message.id, true)
-      }
+      case 'invalid':
+        return refusal(new ProtocolError(invalidFault(message)), message.id, true)
     }
   }
 
@@ -233,7 +220,8 @@ export function createEndpoint(parts: EndpointParts): Handler {
     const { method, headers } = head
     if (!isAllowedSite(headers, access)) return httpError(403, 'requests of this site are not allowed')
     if (method !== 'POST') return httpError(405, 'POST is the only method here', [['Allow', 'POST']])
-    if (!isJsonType(headers['content-type'])) return httpError(415, 'the body must be application/json')
+    if (!isContentType(headers['content-type'], 'application/json'))
+      return httpError(415, 'the body must be application/json')
     const who = await admitted(head, body)
     if ('status' in who) return who
     const version = headers['mcp-protocol-version']?.trim()

@@ -2,9 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
-import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { lineReader } from '../../mcp-protocol/lines.ts'
 import { until } from '../../testing/client.ts'
 import type { JsonObject } from '../core/json.ts'
 import { fixtureCore } from '../testing/fixture-core.ts'
@@ -275,25 +273,6 @@ describe('clients of a bridge', () => {
 })
 
 describe('lines', () => {
-  test('come however the text is cut, and one that is too long is told once', () => {
-    const text = fc.array(fc.string({ unit: 'grapheme', maxLength: 30 }).map(line => line.replaceAll('\n', ' ')))
-    fc.assert(
-      fc.property(text, fc.array(fc.integer({ min: 1, max: 7 })), (lines, cuts) => {
-        const bytes = Buffer.from(lines.map(line => `${line}\n`).join(''))
-        const read = lineReader(20)
-        const found = []
-        for (let from = 0, turn = 0; from < bytes.length; turn++) {
-          const length = cuts[turn % cuts.length] ?? bytes.length
-          found.push(...read(bytes.subarray(from, from + length)))
-          from += length
-        }
-        expect(found).toEqual(
-          lines.map(line => (Buffer.byteLength(line) > 20 ? { kind: 'too long' } : { kind: 'line', text: line })),
-        )
-      }),
-    )
-  })
-
   test('that are too long are refused, and the next is answered', async () => {
     const { send, told, answerTo } = connect(1_000)
     send('x'.repeat(5_000), call('ping', {}, 1))

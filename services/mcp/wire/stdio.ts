@@ -5,6 +5,7 @@
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { z } from 'zod'
+import { bridgeCapability, callerField, closedMethod, connectionField } from '../../mcp-protocol/bridge-fields.ts'
 import { ProtocolError } from '../../mcp-protocol/errors.ts'
 import {
   errorText,
@@ -16,6 +17,7 @@ import {
   type ServerMessage,
 } from '../../mcp-protocol/json-rpc.ts'
 import { lineReader } from '../../mcp-protocol/lines.ts'
+import { messageTextOf } from '../../mcp-protocol/message-text.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -32,11 +34,7 @@ type StdioOptions = {
   readonly graceMs?: number
 }
 
-const prefix = 'espalier.dev/'
-const connectionKey = `${prefix}connection`
-const callerKey = `${prefix}caller`
-const closedMethod = `notifications/${prefix}closed`
-const experimental: JsonObject = { [`${prefix}bridge`]: {} }
+const experimental: JsonObject = { [bridgeCapability]: {} }
 const maximumBatch = 100
 
 const callerShape = z.object({
@@ -68,7 +66,7 @@ type Addressed = { readonly name: string | undefined; readonly asker: Asker; rea
 function addressed(message: Received): Addressed {
   if (message.kind !== 'request' && message.kind !== 'notification') return { name: undefined, asker: starter, message }
   const meta = metaOf(message.params)
-  const { [connectionKey]: name, [callerKey]: caller, ...others } = meta
+  const { [connectionField]: name, [callerField]: caller, ...others } = meta
   if (name === undefined && caller === undefined) return { name: undefined, asker: starter, message }
   const { _meta, ...params } = message.params
   const own = Object.keys(others).length === 0 ? params : { ...params, _meta: others }
@@ -94,6 +92,7 @@ class Connections {
 
   async receive(message: Received): Promise<string | undefined> {
     if (message.kind === 'response') {
+      if (message.id === null) return undefined
       const connection = this.#asked.get(message.id)
       this.#asked.delete(message.id)
       return connection?.receive(message, starter)
@@ -145,7 +144,7 @@ class Connections {
 
 const marked = ({ params, ...message }: ServerMessage, name: string): ServerMessage => ({
   ...message,
-  params: { ...params, _meta: { ...metaOf(params), [connectionKey]: name } },
+  params: { ...params, _meta: { ...metaOf(params), [connectionField]: name } },
 })
 
 /** Serves until the input ends. */
@@ -164,6 +163,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   }
 
   function take(text: string | undefined): void {
+    if (text?.trim() === '') return
     const parsed = parseMessages(text)
     if (parsed.kind === 'no JSON') {
       write(errorText(null, legacyError(new ProtocolError({ kind: 'parse error', problem: parsed.problem }), '')))
@@ -189,7 +189,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     for await (const chunk of input) {
       for (const line of read(Buffer.from(chunk))) {
         if (line.kind === 'too long') write(refused(`a message must have at most ${maximumLineBytes} bytes`))
-        else if (line.text?.trim() !== '') take(line.text)
+        else take(messageTextOf(line.bytes))
       }
       if (output.writableNeedDrain) await Promise.race([once(output, 'drain'), once(output, 'close')])
     }

@@ -4,7 +4,7 @@
  */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
-import type { RequestId, ResponseMessage, ServerMessage } from '../../../mcp-protocol/json-rpc.ts'
+import { isObject, type RequestId, type ResponseMessage, type ServerMessage } from '../../../mcp-protocol/json-rpc.ts'
 import type { LegacyVersion } from '../../../mcp-protocol/versions.ts'
 import type { InputRequest } from '../../core/call.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -56,12 +56,17 @@ export class ClientRequests {
   }
 
   /** An answer that nobody waits for is nothing. */
-  settle(id: RequestId, outcome: ResponseMessage['outcome']): void {
-    const waiting = this.#waiting.get(id)
-    if ('result' in outcome) waiting?.resolve(outcome.result)
+  settle({ id, outcome }: ResponseMessage): void {
+    const waiting = id === null ? undefined : this.#waiting.get(id)
+    if (isObject(outcome.result)) waiting?.resolve(outcome.result)
     else
-      waiting?.reject(new ProtocolError({ kind: 'no answer', problem: `the client has failed: ${cut(outcome.error)}` }))
+      waiting?.reject(new ProtocolError({ kind: 'no answer', problem: `the client has failed: ${reasonOf(outcome)}` }))
   }
+}
+
+function reasonOf({ error }: ResponseMessage['outcome']): string {
+  if (error === undefined) return 'its result is not an object'
+  return typeof error.message === 'string' ? cut(error.message) : 'no reason given'
 }
 
 const cut = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}...` : text)

@@ -3,7 +3,7 @@
  * client. What carries the messages does not matter: stdio, a session over HTTP, or a single request, which is a session that does not last and whose client cannot be asked.
  */
 
-import { ProtocolError } from '../../../mcp-protocol/errors.ts'
+import { invalidFault, ProtocolError } from '../../../mcp-protocol/errors.ts'
 import {
   errorText,
   type InvalidMessage,
@@ -87,7 +87,7 @@ export class LegacySession {
         if (message.method === 'notifications/cancelled') this.#cancel(message.params.requestId)
         return undefined
       case 'response':
-        this.#clientRequests.settle(message.id, message.outcome)
+        this.#clientRequests.settle(message)
         return undefined
       case 'invalid':
         return refusal(message)
@@ -230,10 +230,5 @@ export class LegacySession {
 }
 
 /** Of a message that is none. Whoever sends one over and over gets one answer each. */
-function refusal({ id, code, problem }: InvalidMessage): string {
-  const error =
-    code === -32600
-      ? new ProtocolError({ kind: 'invalid request', problem })
-      : new CoreError({ kind: 'invalid params', problem })
-  return errorText(id ?? null, legacyError(error, ''))
-}
+const refusal = (message: InvalidMessage): string =>
+  errorText(message.id ?? null, legacyError(new ProtocolError(invalidFault(message)), ''))

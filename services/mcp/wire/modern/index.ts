@@ -3,10 +3,11 @@
  * state, and the client calls again with the answers, here or at another process with the same key.
  */
 import type { Headers } from '../../../http/message.ts'
-import { readEnvelope, type Envelope as SentEnvelope } from '../../../mcp-protocol/envelope.ts'
+import type { Envelope as SentEnvelope } from '../../../mcp-protocol/envelope.ts'
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
-import { checkArguments, checkRequired, checkSaid } from '../../../mcp-protocol/headers.ts'
+import { checkArguments } from '../../../mcp-protocol/headers.ts'
 import { errorText, isObject, type RequestMessage, resultText } from '../../../mcp-protocol/json-rpc.ts'
+import { checkModernRequest } from '../../../mcp-protocol/modern-request.ts'
 import { serverInfoKey, tasksExtension } from '../../../mcp-protocol/names.ts'
 import { modernVersion } from '../../../mcp-protocol/versions.ts'
 import type { Ability, Answers, Outcome } from '../../core/call.ts'
@@ -233,20 +234,15 @@ export function createModern(parts: ModernParts): Modern {
     throw new ProtocolError({ kind: 'unknown method', method })
   }
 
-  /** In the order in which they are told where several are wrong. */
-  function checked(request: RequestMessage, headers: Headers | undefined): Envelope {
-    const envelope = readEnvelope(request.params)
-    if (headers !== undefined) checkSaid(headers, envelope.version, request.method)
-    if (envelope.version !== modernVersion)
-      throw new ProtocolError({ kind: 'unsupported version', requested: envelope.version })
-    if (headers !== undefined) checkRequired(headers, request)
+  function envelopeOf(request: RequestMessage, headers: Headers | undefined): Envelope {
+    const envelope = checkModernRequest(request, headers)
     return { ...envelope, abilities: abilitiesOf(envelope.capabilities) }
   }
 
   return {
     async answer(request, asking) {
       try {
-        const text = await result(request, asking, checked(request, asking.headers))
+        const text = await result(request, asking, envelopeOf(request, asking.headers))
         return { status: 200, text: resultText(request.id, text) }
       } catch (error) {
         const isScope = error instanceof CoreError && error.fault.kind === 'insufficient scope'

@@ -3,14 +3,9 @@ import { expect, test } from 'vitest'
 import type { AnswerStream } from '../http/message.ts'
 import { EventMemory } from './event-memory.ts'
 import { EventStream } from './event-stream.ts'
-import type { NotificationMessage } from './message.ts'
 
 const thousand = 1_000
-const message = (size: number, mark: string): NotificationMessage => ({
-  kind: 'notification',
-  method: 'notifications/message',
-  params: { mark, data: 'x'.repeat(size) },
-})
+const message = (size: number, mark: string): string => JSON.stringify({ mark, data: 'x'.repeat(size) })
 
 /** What a client gets that comes back to a stream and has seen nothing. */
 async function readAgain(stream: EventStream): Promise<string> {
