@@ -1,6 +1,6 @@
 /**
- * Failed attempts to log in, by the address they come from. It promises that an address has so many a window and no more, whoever it tries to
- * be and however many at once; that one that succeeds gives nobody more; and that what is remembered is bounded.
+ * Failed attempts to log in, by the network of the address that they come from, or by another key. A key has so many in a window and no more, however many are made at once; an attempt
+ * that succeeds is taken back; and what is remembered is limited.
  */
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../http/address.ts'
@@ -12,37 +12,47 @@ type Attempt =
   | { readonly kind: 'allowed'; succeeded(): void }
   | { readonly kind: 'limited'; readonly retryAfterSeconds: number }
 
-export type FailedAttempts = { begin(address: string): Attempt }
+export type FailedAttempts = {
+  begin(address: string): Attempt
+  /** Forgets all failures of the key. */
+  forget(address: string): void
+}
 
-/** Of all addresses, each of which counts as some attempts more. */
+/** Of all keys, each of which counts as some attempts more. */
 const mostAttempts = 1_000_000
-const sizeOfAddress = 20
+const sizeOfKey = 20
 
-export function limitFailedAttempts({ windowMs, most }: Rule, now: () => number): FailedAttempts {
+/** `keyOf` returns a short text. */
+export function limitFailedAttempts(
+  { windowMs, most }: Rule,
+  now: () => number,
+  keyOf: (address: string) => string = networkOf,
+): FailedAttempts {
   /** When each attempt of the window was made, the oldest first. */
-  const byAddress = new LRUCache<string, number[]>({
+  const byKey = new LRUCache<string, number[]>({
     maxSize: mostAttempts,
-    sizeCalculation: attempts => sizeOfAddress + attempts.length,
+    sizeCalculation: attempts => sizeOfKey + attempts.length,
   })
   return {
     begin(address) {
       const at = now()
-      const key = networkOf(address)
-      const recent = (byAddress.get(key) ?? []).filter(one => one > at - windowMs)
+      const key = keyOf(address)
+      const recent = (byKey.get(key) ?? []).filter(one => one > at - windowMs)
       const [oldest = at] = recent
       if (recent.length >= most) {
-        byAddress.set(key, recent)
+        byKey.set(key, recent)
         return { kind: 'limited', retryAfterSeconds: Math.max(1, Math.ceil((oldest + windowMs - at) / 1_000)) }
       }
-      byAddress.set(key, [...recent, at])
+      byKey.set(key, [...recent, at])
       return {
         kind: 'allowed',
         succeeded() {
-          const known = byAddress.get(key) ?? []
+          const known = byKey.get(key) ?? []
           const index = known.indexOf(at)
-          if (index >= 0) byAddress.set(key, known.toSpliced(index, 1))
+          if (index >= 0) byKey.set(key, known.toSpliced(index, 1))
         },
       }
     },
+    forget: address => void byKey.delete(keyOf(address)),
   }
 }

@@ -5,12 +5,13 @@
  */
 import { hash } from 'node:crypto'
 import { compactVerify } from 'jose'
+import { bearerToken } from './bearer.ts'
 import { type Claims, checkClaims, parseClaims, roleName } from './claims.ts'
 import { AuthenticationError, undecodable } from './errors.ts'
 import { parseSecret, suitableKeys, type VerificationKey } from './keys.ts'
 import { followRolePath, parseRolePath, type RolePath } from './role-path.ts'
 import { SieveCache } from './sieve.ts'
-import { bearerToken, parseToken, type Token } from './token.ts'
+import { parseToken, type Token } from './token.ts'
 
 export type AuthenticatorSettings = {
   /** A passphrase, a JSON Web Key or a key set; bytes where it was written in base64. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { bearerToken } from './bearer.ts'
 import { AuthenticationError, type Refusal } from './errors.ts'
 import { undecodable } from './testing/tokens.ts'
-import { bearerToken, parseToken } from './token.ts'
+import { parseToken } from './token.ts'
 
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
 const withHeader = (header: unknown) => `${encode(header)}.${encode({})}.c2ln`

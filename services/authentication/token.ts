@@ -1,6 +1,5 @@
 /**
- * What can be said of an `Authorization` header before any key is looked at: whether it brings a bearer token (RFC 6750 section 2.1), and what that token
- * says of itself (RFC 7515 section 7.1). Nothing read here is to be trusted; it only serves to find the keys the token may have been signed with.
+ * What a token says of itself before any key is used (RFC 7515 section 7.1). Nothing read here is to be trusted; it only serves to find the keys the token may have been signed with.
  */
 import { undecodable } from './errors.ts'
 import { parseExactly } from './exact-json.ts'
@@ -14,15 +13,8 @@ export type Token = {
   readonly keyId: string | undefined
 }
 
-const scheme = /^bearer(?:[ \t]+|$)/i
 const base64url = /^[A-Za-z0-9_-]*$/
 const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-/** The token after the scheme word, which counts in any case; undefined where the header is absent or of another scheme. It may be empty. */
-export function bearerToken(authorization: string | undefined): string | undefined {
-  const word = authorization === undefined ? null : scheme.exec(authorization)
-  return word === null ? undefined : authorization?.slice(word[0].length).trimEnd()
-}
 
 /**
  * Takes a token apart.

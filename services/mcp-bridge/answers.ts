@@ -1,4 +1,5 @@
 /** Answers of the bridge: JSON, refusals as `{error}`, and streams. */
+import { bearerChallenge } from '../authentication/challenge.ts'
 import { HttpError } from '../http/errors.ts'
 import type { HeaderList } from '../http/headers.ts'
 import type { HttpResponse } from '../http/message.ts'
@@ -31,19 +32,18 @@ export const streamAnswer = (stream: EventStream, { after, isPrimed, signal }: O
   },
 })
 
-/** What RFC 6750 wants with a 401; `metadata` is where a client learns whom to ask for a token. */
-function challenge(isMissing: boolean, metadata: string | undefined): readonly [string, string] {
-  const parts = [
-    ...(isMissing ? [] : ['error="invalid_token"', 'error_description="the token is invalid or has expired"']),
-    ...(metadata === undefined ? [] : [`resource_metadata="${metadata}"`, 'scope="mcp:read"']),
-  ]
-  return ['WWW-Authenticate', parts.length === 0 ? 'Bearer' : `Bearer ${parts.join(', ')}`]
-}
+/** `metadata`: where a client learns how to get a token. */
+const challenge = (isMissing: boolean, metadata: string | undefined) =>
+  bearerChallenge({
+    ...(isMissing ? {} : { error: 'invalid_token', error_description: 'the token is invalid or has expired' }),
+    ...(metadata === undefined ? {} : { resource_metadata: metadata, scope: 'mcp:read' }),
+  })
 
 export function insufficientScope(scopes: readonly string[], metadata: string | undefined): HttpResponse {
-  const said = metadata === undefined ? '' : `, resource_metadata="${metadata}"`
-  const header = `Bearer error="insufficient_scope", scope="${scopes.join(' ')}"${said}`
-  return json(403, { error: `this takes the scope ${scopes.join(' ')}` }, [['WWW-Authenticate', header]])
+  const scope = scopes.join(' ')
+  return json(403, { error: `this takes the scope ${scope}` }, [
+    bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: metadata }),
+  ])
 }
 
 /** @returns undefined where it is no refusal, but a fault of the bridge */

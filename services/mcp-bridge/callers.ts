@@ -1,5 +1,6 @@
 /** Who asks the bridge: by nothing, by a configured token, or by an access token of its own authorization server. */
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { wellFormedBearerToken } from '../authentication/bearer.ts'
 import { type Scope, scopes } from '../mcp-protocol/scopes.ts'
 import { BridgeRefusal } from './errors.ts'
 
@@ -32,9 +33,9 @@ const anyone: BridgeCaller = {
 export const allowAnyone: Authenticate = () => Promise.resolve(anyone)
 
 /** @throws BridgeRefusal with 401 where there is none, or it is not of the form `Bearer <token>` */
-export function bearerToken(authorization: string | undefined): string {
+export function requiredToken(authorization: string | undefined): string {
   if (authorization === undefined) throw new BridgeRefusal({ status: 401, isMissing: true }, 'authentication required')
-  const token = /^Bearer ([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization.trim())?.[1]
+  const token = wellFormedBearerToken(authorization)
   if (token === undefined) throw invalidToken()
   return token
 }
@@ -46,7 +47,7 @@ export const invalidToken = (): BridgeRefusal =>
 /** Every configured token is compared, so that the time tells nothing. */
 export function byConfiguredTokens(tokens: readonly ConfiguredToken[]): Authenticate {
   return async authorization => {
-    const hash = createHash('sha256').update(bearerToken(authorization)).digest()
+    const hash = createHash('sha256').update(requiredToken(authorization)).digest()
     const [found] = tokens.filter(token => timingSafeEqual(token.sha256, hash))
     if (found === undefined) throw invalidToken()
     const principal = `token:${found.name}`

@@ -60,7 +60,8 @@ const json = (status: number, value: unknown, headers: HttpResponse['headers'] =
 function renderError(error: unknown): HttpResponse {
   const say = (status: number, message: string, headers?: HttpResponse['headers']) =>
     json(status, { jsonrpc: '2.0', error: { code: -32_000 - status, message } }, headers)
-  if (error instanceof AuthenticationError) return say(401, error.message, [bearerChallenge(error.refusal.kind)])
+  if (error instanceof AuthenticationError)
+    return say(401, error.message, [bearerChallenge({ error: 'invalid_token', error_description: error.refusal.kind })])
   if (error instanceof HttpError) return say(413, error.message)
   if (error instanceof DatabaseError) return say(422, `${error.sqlState}: ${error.message}`)
   return say(500, 'no idea')

@@ -3,7 +3,7 @@ import { createLocalJWKSet, errors, jwtVerify, SignJWT } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
-import { type Authenticate, bearerToken, invalidToken } from '../callers.ts'
+import { type Authenticate, invalidToken, requiredToken } from '../callers.ts'
 import { algorithm, type SigningKeys } from './keys.ts'
 import { type Store, secretText } from './records.ts'
 
@@ -84,7 +84,7 @@ export class AccessTokens {
   }
 
   readonly authenticate: Authenticate = async authorization => {
-    const token = bearerToken(authorization)
+    const token = requiredToken(authorization)
     const { issuer, resources } = this.#settings
     const { payload } = await jwtVerify(token, this.#findKey, {
       issuer,

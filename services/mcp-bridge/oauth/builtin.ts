@@ -1,8 +1,9 @@
 /** Users that the configuration names. What is wrong, name or password, is told to nobody, by the time it takes either. */
 
+import { hash } from 'node:crypto'
+import { type FailedAttempts, limitFailedAttempts } from '../../authentication/failed-attempts.ts'
 import { isPassword } from '../../authentication/password.ts'
 import type { Scope } from '../../mcp-protocol/scopes.ts'
-import { type AttemptLimits, Attempts } from './attempts.ts'
 import type { BuiltinUser } from './settings.ts'
 
 export type Identity = {
@@ -16,20 +17,28 @@ type LoginResult =
   | { readonly kind: 'identity'; readonly identity: Identity }
   | { readonly kind: 'wrong' | 'limited' | 'busy' }
 
+type AttemptLimits = { readonly maximum: number; readonly windowMs: number }
+
+/** An account has more than an address, so that to lock somebody out takes many addresses. */
+const accountFactor = 5
+const digestOf = (username: string): string => hash('sha256', username, 'base64')
+
 /** Each takes memory and a thread. */
 const mostAtOnce = 16
 const longestPassword = 1_024
 
 export class BuiltinUsers {
   readonly #users: ReadonlyMap<string, BuiltinUser>
-  readonly #attempts: Attempts
+  readonly #byAddress: FailedAttempts
+  readonly #byAccount: FailedAttempts
   /** Of some user: whoever is not there takes as long. */
   readonly #anyHash: string | undefined
   #running = 0
 
-  constructor(users: readonly BuiltinUser[], limits: AttemptLimits, now: () => number) {
+  constructor(users: readonly BuiltinUser[], { maximum, windowMs }: AttemptLimits, now: () => number) {
     this.#users = new Map(users.map(user => [user.username, user]))
-    this.#attempts = new Attempts(limits, now)
+    this.#byAddress = limitFailedAttempts({ windowMs, most: maximum }, now)
+    this.#byAccount = limitFailedAttempts({ windowMs, most: maximum * accountFactor }, now, digestOf)
     this.#anyHash = users[0]?.passwordHash
   }
 
@@ -38,17 +47,24 @@ export class BuiltinUsers {
   }
 
   async login(username: string, password: string, address: string): Promise<LoginResult> {
-    if (this.#attempts.isLimited(address, username)) return { kind: 'limited' }
-    if (this.#running >= mostAtOnce) return { kind: 'busy' }
     // Counted at once, so that many guesses at one time are as many.
-    this.#attempts.failed(address, username)
+    const fromAddress = this.#byAddress.begin(address)
+    if (fromAddress.kind === 'limited') return { kind: 'limited' }
+    const onAccount = this.#byAccount.begin(username)
+    if (onAccount.kind === 'limited' || this.#running >= mostAtOnce) {
+      fromAddress.succeeded()
+      if (onAccount.kind === 'allowed') onAccount.succeeded()
+      return { kind: onAccount.kind === 'limited' ? 'limited' : 'busy' }
+    }
     this.#running += 1
     try {
       const user = this.#users.get(username)
       const isRight =
         password.length <= longestPassword && (await isPassword(password, user?.passwordHash, this.#anyHash))
       if (!isRight || user === undefined) return { kind: 'wrong' }
-      this.#attempts.succeeded(address, username)
+      // The address keeps its other failures: its owner may have an account as well.
+      fromAddress.succeeded()
+      this.#byAccount.forget(username)
       return { kind: 'identity', identity: { subject: username, username, scopes: user.scopes } }
     } finally {
       this.#running -= 1

@@ -3,6 +3,7 @@
  * refusal is JSON that says what is wrong, and that what nobody foresaw is logged and tells the client nothing.
  */
 import type { Logger } from 'pino'
+import { bearerChallenge } from '../../authentication/challenge.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { HeaderList } from '../../http/headers.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
@@ -82,8 +83,8 @@ export function createApi({ routes, authentication, logger }: Options): Handler 
           ['Retry-After', String(authenticated.retryAfterSeconds)],
         ])
       case 'refused': {
-        const challenge = authenticated.isMissing ? 'Bearer' : 'Bearer error="invalid_token"'
-        throw new Refusal(401, 'a valid bearer token is needed', [['WWW-Authenticate', challenge]])
+        const challenge = bearerChallenge(authenticated.isMissing ? {} : { error: 'invalid_token' })
+        throw new Refusal(401, 'a valid bearer token is needed', [challenge])
       }
     }
   }

@@ -3,6 +3,7 @@
  * a second, that a wrong file changes nothing, and that sessions outlast all of that.
  */
 import type { Logger } from 'pino'
+import { wellFormedBearerToken } from '../../authentication/bearer.ts'
 import { limitFailedAttempts } from '../../authentication/failed-attempts.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import type { HttpSettings } from '../configuration/types.ts'
@@ -11,7 +12,6 @@ import { createAccounts, type Logins } from './accounts.ts'
 import { CredentialError } from './errors.ts'
 import { type TokenEntry, tokenForm, type UserEntry, userForm } from './files.ts'
 import { type LiveFile, openLiveFile } from './live-file.ts'
-import { bearerToken } from './secrets.ts'
 import { createSessions, type Session } from './sessions.ts'
 import { indexTokens, withoutExpired } from './tokens.ts'
 import type { Authenticated, Authentication } from './types.ts'
@@ -120,7 +120,7 @@ export async function createAuthentication({
     login: accounts.login,
     authenticate: async (authorization, address) => {
       if (authorization === undefined) return { kind: 'refused', isMissing: true }
-      const token = bearerToken(authorization)
+      const token = wellFormedBearerToken(authorization)
       if (token === undefined) return refuse(address)
       const caller = find(token, now()) ?? callerOfSession(token)
       return caller === undefined ? refuse(address) : { kind: 'caller', caller }

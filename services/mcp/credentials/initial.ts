@@ -3,10 +3,11 @@
  * `INIT_USERS=name:password,...`. They make the files where these are not there; what is there already is left alone for ever.
  */
 import type { Logger } from 'pino'
+import { isBearerToken } from '../../authentication/bearer.ts'
 import { hashPassword, isAcceptable, passwordRule } from '../../authentication/password.ts'
 import { CredentialError } from './errors.ts'
 import { type TokenEntry, tokenForm, type UserEntry, userForm } from './files.ts'
-import { bearerToken, digestOf } from './secrets.ts'
+import { digestOf } from './secrets.ts'
 import { changeEntries, readText } from './write.ts'
 
 type Options = {
@@ -25,11 +26,12 @@ const listOf = (text: string | undefined): string[] =>
 
 /** Shorter ones can be guessed, if they are words. */
 const shortToken = 32
+const longestToken = 512
 
 function tokenEntries(tokens: readonly string[], { logger, now }: Options): Map<string, TokenEntry> {
   return new Map(
     tokens.map((token, index) => {
-      if (bearerToken(`Bearer ${token}`) !== token)
+      if (!isBearerToken(token) || token.length > longestToken)
         throw new CredentialError(`INIT_TOKENS: token ${index + 1} must be letters, digits and - . _ ~ + /`)
       if (token.length < shortToken)
         logger.warn(`[AUTH] INIT_TOKENS: token ${index + 1} is short, so it may be guessed`)

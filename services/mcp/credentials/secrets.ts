@@ -18,9 +18,3 @@ export const digestOf = (secret: string): string => hash('sha256', secret, 'hex'
 /** In a time that says nothing about where they differ. */
 export const isSameDigest = (one: string, other: string): boolean =>
   one.length === other.length && timingSafeEqual(Buffer.from(one), Buffer.from(other))
-
-/** What `Authorization: Bearer ...` may carry (RFC 6750 section 2.1), at most this long. */
-const bearer = /^Bearer +([A-Za-z0-9._~+/-]{1,512}={0,2}) *$/i
-
-/** undefined where the header is not of that form. */
-export const bearerToken = (authorization: string): string | undefined => bearer.exec(authorization)?.[1]

@@ -3,6 +3,7 @@
  * another site cannot reach it; and that each request is answered in the way of the revision that it is of.
  */
 
+import { bearerChallenge } from '../../authentication/challenge.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { HeaderList } from '../../http/headers.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
@@ -79,15 +80,6 @@ const isTooMuchOfUnknown = (error: unknown): boolean =>
 const readMessages = async (body: IncomingBody, maximumBytes?: number): Promise<Parsed> =>
   parseMessages(messageTextOf(await readBody(body, maximumBytes)))
 
-const quoted = (text: string): string => `"${text.replace(/["\\]/g, '')}"`
-
-/** As RFC 6750 and RFC 9728 have it. */
-function challenge(resourceMetadata: string | undefined, fields: Record<string, string>): HeaderList {
-  const all = { ...fields, ...(resourceMetadata === undefined ? {} : { resource_metadata: resourceMetadata }) }
-  const text = Object.entries(all).map(([name, value]) => `${name}=${quoted(value)}`)
-  return [['WWW-Authenticate', text.length === 0 ? 'Bearer' : `Bearer ${text.join(', ')}`]]
-}
-
 const takesStreams = (accept: string | undefined): boolean =>
   accept === undefined || /text\/event-stream|\*\/\*|text\/\*/i.test(accept)
 
@@ -129,8 +121,10 @@ export function createEndpoint(parts: EndpointParts): Handler {
     if (refused.kind === 'caller') return { caller: refused.caller, parsed: parsed ?? parseMessages(undefined) }
     if (refused.kind === 'limited')
       return httpError(429, 'too many failed attempts', [['Retry-After', String(refused.retryAfterSeconds)]])
-    const fields = { scope: 'mcp:read', ...(refused.isMissing ? {} : { error: 'invalid_token' }) }
-    return httpError(401, 'unauthorized', challenge(resourceMetadata, fields))
+    const error = refused.isMissing ? undefined : 'invalid_token'
+    return httpError(401, 'unauthorized', [
+      bearerChallenge({ scope: 'mcp:read', error, resource_metadata: resourceMetadata }),
+    ])
   }
 
   /** What is wrong with a message as a whole, in the way of its revision. */
@@ -229,8 +223,10 @@ export function createEndpoint(parts: EndpointParts): Handler {
       return await answer(who.parsed, { head, version, caller: who.caller, signal })
     } catch (error) {
       if (!(error instanceof CoreError && error.fault.kind === 'insufficient scope')) throw error
-      const fields = { error: 'insufficient_scope', scope: error.fault.scopes.join(' ') }
-      return httpError(403, 'the token is not for this', challenge(resourceMetadata, fields))
+      const scope = error.fault.scopes.join(' ')
+      return httpError(403, 'the token is not for this', [
+        bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: resourceMetadata }),
+      ])
     }
   }
 }

@@ -345,7 +345,13 @@ export const secretMissing = (): RestError =>
 
 export function tokenUndecodable(reason: Undecodable): RestError {
   const { message, details = null } = describeUndecodable(reason)
-  return new RestError({ status: 401, code: 'RST301', message, details, headers: [bearerChallenge(message)] })
+  return new RestError({
+    status: 401,
+    code: 'RST301',
+    message,
+    details,
+    headers: [bearerChallenge({ error: 'invalid_token', error_description: message })],
+  })
 }
 
 /** Nobody is named, and there is no anonymous role. */
@@ -359,7 +365,12 @@ export const anonymousRefused = (): RestError =>
 
 export function claimsRefused(fault: ClaimsFault): RestError {
   const message = describeFault(fault)
-  return new RestError({ status: 401, code: 'RST303', message, headers: [bearerChallenge(message)] })
+  return new RestError({
+    status: 401,
+    code: 'RST303',
+    message,
+    headers: [bearerChallenge({ error: 'invalid_token', error_description: message })],
+  })
 }
 
 function describeUndecodable(reason: Undecodable): { message: string; details?: string } {
