@@ -1,5 +1,7 @@
 /** `count_rows`: how many rows a table has, or those that a condition keeps. It counts, or estimates where it is asked to or counting takes too long. */
+
 import { DatabaseError } from '../../postgres/errors.ts'
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -39,13 +41,11 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-const quoted = (identifier: string): string => `"${identifier.replaceAll('"', '""')}"`
-
 /** A table that is given without its schema may have it before a dot; a name that has a dot itself is given with its schema. */
 function relationOf(table: string, schema: string | undefined): string {
   const [, before, after] = schema === undefined ? (/^([^.]+)\.([^.]+)$/.exec(table) ?? []) : []
-  if (before !== undefined && after !== undefined) return `${quoted(before)}.${quoted(after)}`
-  return `${quoted(schema ?? 'public')}.${quoted(table)}`
+  if (before !== undefined && after !== undefined) return `${quoteIdentifier(before)}.${quoteIdentifier(after)}`
+  return `${quoteIdentifier(schema ?? 'public')}.${quoteIdentifier(table)}`
 }
 
 const counting = 'SELECT count(*) '

@@ -2,11 +2,12 @@
 import fc from 'fast-check'
 import { encode } from 'gpt-tokenizer'
 import { describe, expect, test } from 'vitest'
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import { bm25 } from './bm25.ts'
 import { chunks } from './chunk.ts'
 import { byMarginalRelevance } from './mmr.ts'
 import { nearestRows, passages } from './rank.ts'
-import { parseTableName, quoted } from './statements.ts'
+import { parseTableName } from './statements.ts'
 import { estimateTokens } from './tokens.ts'
 import { columnWeights } from './weights.ts'
 import { wordsOf } from './words.ts'
@@ -160,7 +161,11 @@ test('names of tables are read as SQL has them, whatever is in them', () => {
   const part = fc.string({ minLength: 1, maxLength: 20 })
   fc.assert(
     fc.property(part, part, (schema, name) => {
-      expect(parseTableName(`${quoted(schema)}.${quoted(name)}`)).toEqual({ schema, name, isQuoted: true })
+      expect(parseTableName(`${quoteIdentifier(schema)}.${quoteIdentifier(name)}`)).toEqual({
+        schema,
+        name,
+        isQuoted: true,
+      })
       const plain = parseTableName(name)
       if (plain !== undefined && !plain.isQuoted) expect(/["\s]/.test(plain.name)).toBe(false)
     }),

@@ -1,4 +1,5 @@
 /** What similarity search asks Postgres: what a table is made of, which tables have vectors, and the rows nearest to a vector by each of its columns. Every name is quoted. */
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import { cellsOf } from '../catalogue/rows.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
 import type { FoundRow } from './rank.ts'
@@ -30,8 +31,6 @@ export type Table = {
   /** Of its IVFFlat index with most of them; 0 without. */
   readonly lists: number
 }
-
-export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 export type TableName = { readonly schema: string | undefined; readonly name: string; readonly isQuoted: boolean }
 
@@ -145,7 +144,7 @@ export function settingsStatement({ table, limit }: Search): OwnStatement {
 
 /** What tells a row from all others, as columns of the result. */
 function keyColumns({ key, kind }: Table): readonly string[] {
-  if (key.length > 0) return key.map(name => `t.${quoted(name)}::text`)
+  if (key.length > 0) return key.map(name => `t.${quoteIdentifier(name)}::text`)
   return kind === 'v' || kind === 'f' ? ['md5(t::text)'] : ['t.tableoid::text', 't.ctid::text']
 }
 
@@ -153,26 +152,26 @@ function keyColumns({ key, kind }: Table): readonly string[] {
 export function searchStatements(search: Search): readonly OwnStatement[] {
   const { table, columns, vector, metric, limit, maximumCharacters } = search
   const distances = columns.map(({ name, type, typeSchema }, place) => {
-    const schema = quoted(typeSchema)
-    const whole = `t.${quoted(name)} operator(${schema}.${operators[metric]}) $${place + 1}::${schema}.${quoted(type)}`
+    const schema = quoteIdentifier(typeSchema)
+    const whole = `t.${quoteIdentifier(name)} operator(${schema}.${operators[metric]}) $${place + 1}::${schema}.${quoteIdentifier(type)}`
     return columns[place]?.dimensions === undefined
       ? {
           order: whole,
-          shown: `case when ${schema}.vector_dims(t.${quoted(name)}) = ${vector.length} then ${whole} end`,
+          shown: `case when ${schema}.vector_dims(t.${quoteIdentifier(name)}) = ${vector.length} then ${whole} end`,
         }
       : { order: whole, shown: whole }
   })
-  const texts = table.texts.map(name => `left(t.${quoted(name)}::text, ${maximumCharacters})`)
+  const texts = table.texts.map(name => `left(t.${quoteIdentifier(name)}::text, ${maximumCharacters})`)
   const list = [...keyColumns(table), ...distances.map(({ shown }) => shown), ...texts]
   const values = columns.map(() => `[${vector.join(',')}]`)
   return columns.map(({ name, typeSchema, dimensions }, place) => {
-    const column = `t.${quoted(name)}`
+    const column = `t.${quoteIdentifier(name)}`
     const isRight =
-      dimensions === undefined ? ` and ${quoted(typeSchema)}.vector_dims(${column}) = ${vector.length}` : ''
+      dimensions === undefined ? ` and ${quoteIdentifier(typeSchema)}.vector_dims(${column}) = ${vector.length}` : ''
     const order = dimensions === undefined ? distances[place]?.shown : distances[place]?.order
     return {
       text: `select ${list.map((one, at) => `${one} as c${at}`).join(', ')}
-from ${quoted(table.schema)}.${quoted(table.name)} t where ${column} is not null${isRight}
+from ${quoteIdentifier(table.schema)}.${quoteIdentifier(table.name)} t where ${column} is not null${isRight}
 order by ${order} limit ${limit}`,
       values,
     }

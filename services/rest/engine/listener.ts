@@ -3,8 +3,8 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import type { Address } from '../../postgres/address.ts'
 import { connect } from '../../postgres/connect.ts'
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import { nextBackoff } from '../../process/backoff.ts'
-import { identifier } from '../sql/statement.ts'
 
 type Heard = 'reload schema' | 'reload config' | 'reconnected'
 
@@ -63,7 +63,7 @@ export class Listener {
         if (payload === '' || payload === 'reload schema') onHeard('reload schema')
         if (payload === '' || payload === 'reload config') onHeard('reload config')
       })
-      await client.query(`LISTEN ${identifier(channel)}`)
+      await client.query(`LISTEN ${quoteIdentifier(channel)}`)
       this.#backoffMs = nextBackoff(0)
       this.#isListening = true
       if (this.#hasListened) onHeard('reconnected')

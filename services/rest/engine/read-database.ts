@@ -2,11 +2,11 @@
 import type pg from 'pg'
 import { connectionAddress } from '../../postgres/address.ts'
 import { withClient } from '../../postgres/connect.ts'
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import { MissingSchemas, readSchemaCache as readCache } from '../../schema-cache/load.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
 import { fields, keys } from '../configuration/keys.ts'
-import { identifier } from '../sql/statement.ts'
 import {
   type RoleSettingRow,
   type RoleSettings,
@@ -50,7 +50,7 @@ async function settingsInForce(client: pg.Client): Promise<Map<string, string | 
 async function preConfigured(client: pg.Client, name: string): Promise<Setting[]> {
   await client.query('BEGIN')
   const before = await settingsInForce(client)
-  await client.query(`SELECT ${name.split('.').map(identifier).join('.')}()`)
+  await client.query(`SELECT ${name.split('.').map(quoteIdentifier).join('.')}()`)
   const after = await settingsInForce(client)
   await client.query('COMMIT')
   return [...after].flatMap(([key, value]) => (value === before.get(key) ? [] : [{ name: key, value }]))

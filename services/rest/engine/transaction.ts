@@ -4,8 +4,8 @@
  */
 
 import type { Headers } from '../../http/message.ts'
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { Step } from '../../postgres/run.ts'
-import { identifier } from '../sql/statement.ts'
 
 export type SessionFacts = {
   readonly schema: string
@@ -53,13 +53,13 @@ function headersText({ cookie: _, ...headers }: Headers): string {
 }
 
 const schemaList = ({ schema, extraSearchPath }: SessionFacts): string =>
-  [...new Set([schema, ...extraSearchPath])].map(identifier).join(', ')
+  [...new Set([schema, ...extraSearchPath])].map(quoteIdentifier).join(', ')
 
 /** A function named in the configuration, quoted part by part. */
 const functionName = (name: string): string =>
   name
     .split('.')
-    .map(part => identifier(part.replace(/^"(.*)"$/s, '$1')))
+    .map(part => quoteIdentifier(part.replace(/^"(.*)"$/s, '$1')))
     .join('.')
 
 /** Postgres calls a function with so many arguments at most. */

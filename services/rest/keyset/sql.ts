@@ -2,12 +2,14 @@
  * The statement of a page by keys. It reads one row more than the page has, which tells whether there is a next one, and whether the key tells the last row of this page
  * from it. In place of a location it gives those rows' keys, each as a list in JSON.
  */
+
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import { keysetRefused } from '../errors/catalogue.ts'
 import type { Keyset, KeysetKey, Plan } from '../plan/types.ts'
 import { bodySql } from '../sql/body.ts'
 import { fieldSql } from '../sql/condition.ts'
 import { countableSql, keyedSql, sourceSql } from '../sql/read.ts'
-import { identifier, limitSql, type StatementWriter } from '../sql/statement.ts'
+import { limitSql, type StatementWriter } from '../sql/statement.ts'
 
 type KeysetPlan = Extract<Plan, { kind: 'read' }> & { readonly keyset: Keyset }
 
@@ -73,7 +75,7 @@ export function keysetSql(writer: StatementWriter, plan: KeysetPlan, settings: s
   const keyList = `json_build_array(${left.map(key => `(${key})::text`).join(', ')})::text AS "rst_key"`
   const { text, names } = keyedSql(writer, page, from, compared.length === 0 ? [] : [afterSql(compared)], keyList)
   checkNames([...names, 'rst_key'])
-  const shown = names.length === 0 ? '1 AS "rst_nothing"' : names.map(identifier).join(', ')
+  const shown = names.length === 0 ? '1 AS "rst_nothing"' : names.map(quoteIdentifier).join(', ')
   const most = limit === undefined ? '' : ` LIMIT ${limitSql(writer, limit)}`
   const ends =
     limit === undefined || limit === 0

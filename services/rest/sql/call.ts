@@ -1,8 +1,9 @@
 /** A function call as the source of rows. */
 
 import type { Bytes } from '../../postgres/messages.ts'
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { Argument, CallArguments, Plan } from '../plan/types.ts'
-import { arrayBytes, identifier, qualified, type StatementWriter, type Value } from './statement.ts'
+import { arrayBytes, qualified, type StatementWriter, type Value } from './statement.ts'
 
 type CallPlan = Extract<Plan, { kind: 'call' }>
 
@@ -19,7 +20,7 @@ function argumentsSql(writer: StatementWriter, given: CallArguments): { list: st
     case 'values': {
       const list = given.list.map(
         ({ parameter: { name, castType, variadic }, value }) =>
-          `${variadic ? 'VARIADIC ' : ''}${identifier(name)} := ${writer.value(argumentValue(value))}::${castType}`,
+          `${variadic ? 'VARIADIC ' : ''}${quoteIdentifier(name)} := ${writer.value(argumentValue(value))}::${castType}`,
       )
       return { list: list.join(', '), from: undefined }
     }
@@ -30,10 +31,10 @@ function argumentsSql(writer: StatementWriter, given: CallArguments): { list: st
       }
     case 'json': {
       if (given.parameters.length === 0) return { list: '', from: undefined }
-      const columns = given.parameters.map(({ parameter, key }) => `${identifier(key)} ${parameter.castType}`)
+      const columns = given.parameters.map(({ parameter, key }) => `${quoteIdentifier(key)} ${parameter.castType}`)
       const list = given.parameters.map(
         ({ parameter: { name, variadic }, key }) =>
-          `${variadic ? 'VARIADIC ' : ''}${identifier(name)} := rst_arguments.${identifier(key)}`,
+          `${variadic ? 'VARIADIC ' : ''}${quoteIdentifier(name)} := rst_arguments.${quoteIdentifier(key)}`,
       )
       const json = `${writer.value(given.json)}::json`
       const from = given.isArray

@@ -1,7 +1,9 @@
 /** Fields and conditions as SQL (Postgres manual chapter 9). */
+
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { Operation } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedField } from '../plan/types.ts'
-import { arrayLiteral, identifier, qualified, type StatementWriter, wholeRow } from './statement.ts'
+import { arrayLiteral, qualified, type StatementWriter, wholeRow } from './statement.ts'
 
 const operators = {
   eq: '=',
@@ -44,7 +46,7 @@ export function fieldSql(writer: StatementWriter, source: string, field: Planned
   const { name, path, baseType, computed } = field
   const column =
     computed === undefined
-      ? `${identifier(source)}.${identifier(name)}`
+      ? `${quoteIdentifier(source)}.${quoteIdentifier(name)}`
       : `${qualified(computed.function)}(${wholeRow(source)}::${qualified(computed.of)})`
   if (path.length === 0) return column
   // Arrays and composites can be gone into as JSON; and what is JSON already stays as it is.
@@ -101,7 +103,7 @@ export type Scope = { readonly source: string; readonly children: readonly Embed
 /** Whether an embedding has a row: of one that is to one its row as such, however many nulls that row holds. */
 function embeddedSql({ children }: Scope, alias: string, isNull: boolean): string {
   const isToOne = children.find(child => child.alias === alias)?.toOne === true
-  const subject = isToOne ? wholeRow(alias) : `${identifier(alias)}."rst_rows"`
+  const subject = isToOne ? wholeRow(alias) : `${quoteIdentifier(alias)}."rst_rows"`
   return `${subject} IS ${isNull ? 'NOT ' : ''}DISTINCT FROM NULL`
 }
 

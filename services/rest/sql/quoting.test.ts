@@ -1,6 +1,7 @@
 /** Nothing that a client sends reaches SQL but as a quoted identifier or a parameter. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import { RestError } from '../errors/rest-error.ts'
 import type { Plan } from '../plan/types.ts'
@@ -8,7 +9,7 @@ import { column, keys, parameter, routine, table, toOne } from '../testing/opena
 import { cacheOf, own, planned, type Sent, sampleCache } from '../testing/schema-cache.ts'
 import { tokens } from '../testing/sql-tokens.ts'
 import { render, type Statement } from './index.ts'
-import { identifier, typeName } from './statement.ts'
+import { typeName } from './statement.ts'
 
 /** All words that our statements consist of, types and functions of the catalog among them. */
 const words = new Set(
@@ -339,8 +340,8 @@ describe('the check', () => {
 test('an identifier is one token, whatever the name', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', minLength: 1 }), text => {
-      if (text.includes('\0')) expect(() => identifier(text)).toThrow('NUL')
-      else expect(tokens(identifier(text))).toEqual([{ kind: 'identifier', text: identifier(text) }])
+      if (text.includes('\0')) expect(() => quoteIdentifier(text)).toThrow('NUL')
+      else expect(tokens(quoteIdentifier(text))).toEqual([{ kind: 'identifier', text: quoteIdentifier(text) }])
     }),
   )
 })

@@ -2,10 +2,12 @@
  * A tree of relations as one SELECT: each embedding is a lateral subquery that its parent joins, so that Postgres plans the whole of it at once. A relation to one
  * becomes a JSON object of its row, a relation to many an array that is made inside the subquery; a spread hands its columns up instead.
  */
+
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { Range } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedColumn, ReadNode } from '../plan/types.ts'
 import { conditionSql, fieldSql, type Scope, whereSql } from './condition.ts'
-import { digitsOf, identifier, limitSql, qualified, type StatementWriter, typeName, wholeRow } from './statement.ts'
+import { digitsOf, limitSql, qualified, type StatementWriter, typeName, wholeRow } from './statement.ts'
 
 /** A column that a spread hands to its parent. */
 type Handed = {
@@ -96,25 +98,25 @@ class ReadWriter {
 
   #column(level: Level, source: string, column: PlannedColumn, handsUp: boolean): void {
     if (isStar(column)) {
-      level.list.push(`${identifier(source)}.*`)
-      level.groups.push(`${identifier(source)}.*`)
+      level.list.push(`${quoteIdentifier(source)}.*`)
+      level.groups.push(`${quoteIdentifier(source)}.*`)
       return
     }
     const expression = this.#expression(source, column)
     const name = outputName(column)
     const { aggregate } = column
     if (aggregate === undefined) {
-      level.list.push(`${expression} AS ${identifier(name)}`)
+      level.list.push(`${expression} AS ${quoteIdentifier(name)}`)
       const group = this.#group(source, column, expression)
       level.groups.push(group)
       level.keys.push(group)
       level.handed.push({ column: name, name, aggregate })
     } else if (handsUp) {
       const hidden = `rst_aggregate_${level.handed.length + 1}_${name}`
-      level.list.push(`${expression === '*' ? 'TRUE' : expression} AS ${identifier(hidden)}`)
+      level.list.push(`${expression === '*' ? 'TRUE' : expression} AS ${quoteIdentifier(hidden)}`)
       level.handed.push({ column: hidden, name, aggregate })
     } else {
-      level.list.push(`${aggregated(expression, aggregate)} AS ${identifier(name)}`)
+      level.list.push(`${aggregated(expression, aggregate)} AS ${quoteIdentifier(name)}`)
       level.hasAggregates = true
     }
   }
@@ -130,22 +132,22 @@ class ReadWriter {
   }
 
   #spread(level: Level, child: EmbeddedNode, handed: readonly Handed[], handsUp: boolean): void {
-    const alias = identifier(child.alias)
+    const alias = quoteIdentifier(child.alias)
     for (const { column, name, aggregate } of handed) {
-      const expression = `${alias}.${identifier(column)}`
+      const expression = `${alias}.${quoteIdentifier(column)}`
       if (!child.toOne) {
-        level.list.push(`COALESCE(${expression}, '[]') AS ${identifier(name)}`)
+        level.list.push(`COALESCE(${expression}, '[]') AS ${quoteIdentifier(name)}`)
         level.groups.push(expression)
         level.handed.push({ column: name, name, aggregate: undefined })
       } else if (aggregate === undefined || handsUp) {
-        level.list.push(`${expression} AS ${identifier(column)}`)
+        level.list.push(`${expression} AS ${quoteIdentifier(column)}`)
         if (aggregate === undefined) {
           level.groups.push(expression)
           level.keys.push(expression)
         }
         level.handed.push({ column, name, aggregate })
       } else {
-        level.list.push(`${aggregated(expression, aggregate)} AS ${identifier(name)}`)
+        level.list.push(`${aggregated(expression, aggregate)} AS ${quoteIdentifier(name)}`)
         level.hasAggregates = true
       }
     }
@@ -154,8 +156,8 @@ class ReadWriter {
   #embedded(level: Level, child: EmbeddedNode, isGrouped: boolean): void {
     // What selects nothing is joined for its rows alone.
     if (isEmpty(child.node)) return
-    const alias = identifier(child.alias)
-    const name = identifier(child.name)
+    const alias = quoteIdentifier(child.alias)
+    const name = quoteIdentifier(child.name)
     if (child.toOne) {
       // json cannot be compared, nor can a row that holds some.
       const object = isGrouped ? `to_jsonb(${alias}.*)` : `row_to_json(${alias}.*)`
@@ -179,12 +181,12 @@ class ReadWriter {
     const handsUp = child.spread && child.toOne
     // What selects nothing has all columns to be ordered by.
     const isOrderedBy = isEmpty(child.node) && parent.order.some(term => term.child === child.alias)
-    const columns = isOrderedBy ? `${identifier(child.node.alias)}.*` : undefined
+    const columns = isOrderedBy ? `${quoteIdentifier(child.node.alias)}.*` : undefined
     // What a spread hands up is grouped by where its parent is.
     const isCompared = child.spread && isGrouped
     const shown = isGrouped ? embeddedLast(child.node) : child.node
     const { text, handed } = this.select(shown, from, conditions, { handsUp, isCompared }, columns)
-    const alias = identifier(child.alias)
+    const alias = quoteIdentifier(child.alias)
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
       // What the rows of the page only show is looked up for each: they stay in their order, and the page costs what it shows.
@@ -194,7 +196,9 @@ class ReadWriter {
     const spread = child.spread ? handed : []
     // What is grouped by has to be compared, which json cannot be.
     const array = isGrouped ? 'jsonb_agg' : 'json_agg'
-    const arrays = spread.map(({ column }) => `${array}(${alias}.${identifier(column)}) AS ${identifier(column)}`)
+    const arrays = spread.map(
+      ({ column }) => `${array}(${alias}.${quoteIdentifier(column)}) AS ${quoteIdentifier(column)}`,
+    )
     const rows = `${array}(${alias}) AS "rst_rows"`
     const lists = child.spread && !isEmpty(child.node) ? [...arrays, 'nullif(count(*), 0) AS "rst_rows"'] : [rows]
     const on = child.inner ? `${alias}."rst_rows" IS NOT NULL` : 'TRUE'
@@ -206,20 +210,20 @@ class ReadWriter {
 
   /** Where an embedding's rows are taken from, and what ties them to their parent. */
   #source(parent: ReadNode, { node, join }: EmbeddedNode): { from: string; conditions: string[] } {
-    const own = identifier(node.alias)
+    const own = quoteIdentifier(node.alias)
     const table = `${qualified(node.relation)} AS ${own}`
-    const above = identifier(parent.alias)
+    const above = quoteIdentifier(parent.alias)
     switch (join.kind) {
       case 'columns': {
         const conditions = join.columns.map(
-          ([source, target]) => `${own}.${identifier(target)} = ${above}.${identifier(source)}`,
+          ([source, target]) => `${own}.${quoteIdentifier(target)} = ${above}.${quoteIdentifier(source)}`,
         )
         return { from: table, conditions }
       }
       case 'junction': {
-        const junction = identifier(join.alias)
+        const junction = quoteIdentifier(join.alias)
         const between = (pairs: readonly (readonly [string, string])[], side: string) =>
-          pairs.map(([column, key]) => `${junction}.${identifier(key)} = ${side}.${identifier(column)}`)
+          pairs.map(([column, key]) => `${junction}.${quoteIdentifier(key)} = ${side}.${quoteIdentifier(column)}`)
         return {
           from: `${table}, ${qualified(join.table)} AS ${junction}`,
           conditions: [...between(join.targetColumns, own), ...between(join.sourceColumns, above)],
@@ -305,7 +309,7 @@ function asksFor(condition: Condition, alias: string): boolean {
 
 /** The relation itself, or what stands in its place, under the node's alias. */
 export const sourceSql = (node: ReadNode, source: string = qualified(node.relation)): string =>
-  `${source} AS ${identifier(node.alias)}`
+  `${source} AS ${quoteIdentifier(node.alias)}`
 
 export const selectSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
   new ReadWriter(writer, node).select(node, from, [], alone).text

@@ -1,9 +1,10 @@
 /**
  * A statement while it is written: text that consists of our own words, quoted identifiers and `$n`, and the values for those. The last of the three stages
- * (parse, plan, SQL); nothing that a client sent gets into the text in any other way than through `identifier`, `typeName` and `limitSql`.
+ * (parse, plan, SQL); nothing that a client sent gets into the text in any other way than through `quoteIdentifier`, `typeName` and `limitSql`.
  */
 
 import { type Bytes, type Parameter, piecesOf } from '../../postgres/messages.ts'
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { QualifiedName } from '../../schema-cache/types.ts'
 import { tooManyValues } from '../errors/catalogue.ts'
 
@@ -14,20 +15,14 @@ export type Statement = { readonly text: string; readonly values: readonly Value
 /** Postgres takes 65,535 (protocol: a 16-bit count). */
 const maximumValues = 30_000
 
-/** A name as SQL takes it, whatever it consists of. */
-export function identifier(name: string): string {
-  // The protocol ends a text at NUL; parsing refuses it in requests, and the catalog cannot hold it.
-  if (name.includes('\0')) throw new Error('an identifier cannot hold NUL')
-  return `"${name.replaceAll('"', '""')}"`
-}
-
-export const qualified = ({ schema, name }: QualifiedName): string => `${identifier(schema)}.${identifier(name)}`
+export const qualified = ({ schema, name }: QualifiedName): string =>
+  `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
 
 /**
  * The row that goes by an alias, as one value. The alias alone could also be a column: Postgres prefers a column of that name, even one of an outer query
  * (manual, section 8.16.5).
  */
-export const wholeRow = (alias: string): string => `(${identifier(alias)}.*)`
+export const wholeRow = (alias: string): string => `(${quoteIdentifier(alias)}.*)`
 
 /** Types that are written in several words, or whose name is not the one in the catalog. */
 const sqlTypes = new Map(
@@ -61,7 +56,7 @@ export function typeName(name: string): string {
   const base = element.trimStart().toLowerCase().replace(/ +/g, ' ')
   // No type at all is for Postgres to refuse.
   if (base === '') return ''
-  return `${sqlTypes.get(base) ?? identifier(base)}${element === name.trimEnd() ? '' : '[]'}`
+  return `${sqlTypes.get(base) ?? quoteIdentifier(base)}${element === name.trimEnd() ? '' : '[]'}`
 }
 
 /** An array as Postgres reads it from text (manual section 8.15.2). */

@@ -1,7 +1,9 @@
 /** Inserts, updates and deletes, with what they return. */
+
+import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { Condition, Plan, Write, WriteSource, WrittenColumn } from '../plan/types.ts'
 import { conditionSql, whereSql } from './condition.ts'
-import { arrayLiteral, identifier, qualified, type StatementWriter } from './statement.ts'
+import { arrayLiteral, qualified, type StatementWriter } from './statement.ts'
 
 type WritePlan = Extract<Plan, { kind: 'write' }>
 
@@ -9,7 +11,7 @@ const body = 'rst_body'
 
 /** The value of a column in the record of the payload. */
 function valueSql(writer: StatementWriter, { useDefaults }: WriteSource, column: WrittenColumn): string {
-  const own = `${body}.${identifier(column.name)}`
+  const own = `${body}.${quoteIdentifier(column.name)}`
   const converted = column.fromJson === undefined ? own : `${qualified(column.fromJson)}(${own})`
   if (!useDefaults || column.default === null) return converted
   // The default is an expression of the catalog; it is evaluated only for a row that needs it.
@@ -18,10 +20,12 @@ function valueSql(writer: StatementWriter, { useDefaults }: WriteSource, column:
 
 /** The records that a function of Postgres makes of JSON, as rows of `rst_body`: by the keys of the JSON, and then by the names of the columns. */
 function recordsSql(records: string, columns: readonly WrittenColumn[]): string {
-  const list = columns.map(({ key, type, fromJson }) => `${identifier(key)} ${fromJson === undefined ? type : 'json'}`)
+  const list = columns.map(
+    ({ key, type, fromJson }) => `${quoteIdentifier(key)} ${fromJson === undefined ? type : 'json'}`,
+  )
   const definition = `(${list.join(', ')})`
   if (columns.every(({ key, name }) => key === name)) return `${records} AS ${body}${definition}`
-  const named = columns.map(({ key, name }) => `rst_record.${identifier(key)} AS ${identifier(name)}`)
+  const named = columns.map(({ key, name }) => `rst_record.${quoteIdentifier(key)} AS ${quoteIdentifier(name)}`)
   return `LATERAL (SELECT ${named.join(', ')} FROM ${records} AS rst_record${definition}) AS ${body}`
 }
 
@@ -43,29 +47,29 @@ const countUpdate = `set_config('rst.updated', (coalesce(nullif(current_setting(
 
 function conflictSql({ onConflict, source }: Extract<Write, { kind: 'insert' }>): string {
   if (onConflict === undefined) return ''
-  const target = ` ON CONFLICT (${onConflict.columns.map(identifier).join(', ')})`
+  const target = ` ON CONFLICT (${onConflict.columns.map(quoteIdentifier).join(', ')})`
   if (onConflict.resolution === 'ignore' || source.columns.length === 0) return `${target} DO NOTHING`
-  const set = source.columns.map(({ name }) => `${identifier(name)} = EXCLUDED.${identifier(name)}`)
+  const set = source.columns.map(({ name }) => `${quoteIdentifier(name)} = EXCLUDED.${quoteIdentifier(name)}`)
   return `${target} DO UPDATE SET ${set.join(', ')} WHERE ${countUpdate}`
 }
 
 /** What of the written rows is kept for the answer. */
 function keptSql({ returning, read }: WritePlan): string {
-  const own = identifier(read.alias)
+  const own = quoteIdentifier(read.alias)
   if (returning === 'all') return `${own}.*`
   if (returning.length === 0) return '1 AS "rst_nothing"'
-  return returning.map(name => `${own}.${identifier(name)} AS ${identifier(name)}`).join(', ')
+  return returning.map(name => `${own}.${quoteIdentifier(name)} AS ${quoteIdentifier(name)}`).join(', ')
 }
 
 /** A write that changes nothing, with the columns that it would return. */
 const nothingSql = (plan: WritePlan): string =>
-  `SELECT ${keptSql(plan)} FROM ${qualified(plan.relation)} AS ${identifier(plan.read.alias)} WHERE FALSE`
+  `SELECT ${keptSql(plan)} FROM ${qualified(plan.relation)} AS ${quoteIdentifier(plan.read.alias)} WHERE FALSE`
 
 /** The statement that writes. `keepsRows`: its rows are what it returns; else it returns none. */
 export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: boolean): string {
   const returning = keepsRows ? ` RETURNING ${keptSql(plan)}` : ''
   const { relation, write, read } = plan
-  const target = `${qualified(relation)} AS ${identifier(read.alias)}`
+  const target = `${qualified(relation)} AS ${quoteIdentifier(read.alias)}`
   switch (write.kind) {
     case 'delete':
       return `DELETE FROM ${target}${conditionsSql(writer, read.alias, write.conditions)}${returning}`
@@ -73,15 +77,17 @@ export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: bo
       const { columns } = write.source
       if (columns.length === 0) return nothingSql(plan)
       const from = payloadSql(writer, write.source)
-      const values = columns.map(column => `${valueSql(writer, write.source, column)} AS ${identifier(column.name)}`)
-      const set = columns.map(({ name }) => `${identifier(name)} = rst_values.${identifier(name)}`)
+      const values = columns.map(
+        column => `${valueSql(writer, write.source, column)} AS ${quoteIdentifier(column.name)}`,
+      )
+      const set = columns.map(({ name }) => `${quoteIdentifier(name)} = rst_values.${quoteIdentifier(name)}`)
       const source = `(SELECT ${values.join(', ')} FROM ${from} LIMIT 1) AS rst_values`
       const where = conditionsSql(writer, read.alias, write.conditions)
       return `UPDATE ${target} SET ${set.join(', ')} FROM ${source}${where}${returning}`
     }
     case 'insert': {
       const { columns } = write.source
-      const names = columns.length === 0 ? '' : ` (${columns.map(({ name }) => identifier(name)).join(', ')})`
+      const names = columns.length === 0 ? '' : ` (${columns.map(({ name }) => quoteIdentifier(name)).join(', ')})`
       const from = payloadSql(writer, write.source)
       const values = columns.map(column => valueSql(writer, write.source, column)).join(', ')
       const where = conditionsSql(writer, body, write.conditions)
