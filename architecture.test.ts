@@ -39,9 +39,11 @@ const sharedByServices: Record<string, string[]> = {
   configuration: [],
   postgres: ['configuration'],
   'schema-cache': ['postgres'],
-  authentication: ['http'],
+  authentication: ['cache', 'http'],
   providers: [],
   'mcp-protocol': ['http'],
+  cache: [],
+  retrieval: ['postgres'],
 }
 /** What tests of a service may import of another: the tool server is tested behind the bridge as well. */
 const partnersInTests: Record<string, string[]> = { mcp: ['mcp-bridge'] }

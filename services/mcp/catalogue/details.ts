@@ -1,6 +1,7 @@
 /** What relations are made of: columns with what stands on them, constraints, indexes, and who refers to them. Columns that the role may not use are left out. */
+
+import { type Cells, cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
-import { type Cells, cellsOf } from './rows.ts'
 
 export type Column = {
   readonly name: string

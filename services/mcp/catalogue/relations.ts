@@ -1,6 +1,7 @@
 /** Tables, views and the like that the role may use, as one list. It is read whole, once for many questions, up to a bound. */
+
+import { cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
-import { cellsOf } from './rows.ts'
 
 type RelationType = 'TABLE' | 'PARTITIONED TABLE' | 'VIEW' | 'MATERIALIZED VIEW' | 'FOREIGN TABLE'
 

@@ -1,7 +1,8 @@
 /** Which relations have to do with some words: by their own names and comments, and by those of their columns. Every word must be somewhere in a relation. */
+
+import { cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
 import type { Relation } from './relations.ts'
-import { cellsOf } from './rows.ts'
 
 export type Match = { readonly relation: Relation /** Those that hold a word. */; readonly columns: readonly string[] }
 

@@ -1,7 +1,8 @@
 /** What pg_stat_statements has counted, by the columns that all its versions since 1.8 (Postgres 13) have. */
+
+import { cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
 import { mayHoldSecret } from '../statement/settings.ts'
-import { cellsOf } from './rows.ts'
 
 export const orders = ['total_time', 'mean_time', 'max_time', 'calls', 'rows', 'blocks', 'temp', 'wal'] as const
 export type Order = (typeof orders)[number]

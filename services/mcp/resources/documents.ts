@@ -1,7 +1,8 @@
 /** What each built-in resource says, as an object, with the list that is cut where it is too long. */
+
+import { onlyCell } from '../../postgres/cells.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
 import type { Overview, Relation } from '../catalogue/relations.ts'
-import { onlyCell } from '../catalogue/rows.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { Json, JsonObject } from '../core/json.ts'
 import type { DatabaseAccess, OwnStatement } from '../database/access.ts'

@@ -4,9 +4,9 @@
  */
 
 import { LRUCache } from 'lru-cache'
+import { onlyCell } from '../../postgres/cells.ts'
 import type { Catalogue } from '../catalogue/index.ts'
 import { ofUsers } from '../catalogue/relations.ts'
-import { onlyCell } from '../catalogue/rows.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 import type { DatabaseAccess, OwnStatement } from '../database/access.ts'

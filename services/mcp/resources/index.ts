@@ -2,9 +2,10 @@
  * The server's own resources: `pg://...`, of the database that the caller has selected. Each is one JSON document, capped. Where the database does not answer the document says
  * so; a resource that is not there, or not the role's to see, is unknown.
  */
+
+import { cellsOf } from '../../postgres/cells.ts'
 import { failureOf, noDatabase, tooLarge } from '../catalogue/failures.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
-import { cellsOf } from '../catalogue/rows.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'

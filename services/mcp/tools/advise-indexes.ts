@@ -2,6 +2,8 @@
  * `advise_indexes`: indexes that a statement would profit from, by its plan. Where HypoPG is installed the planner says itself which of them it would use and at what cost; else
  * the advice is what the plan lets one expect. Without a statement: foreign keys without an index, and tables that are read whole.
  */
+
+import { cellsOf, onlyCell } from '../../postgres/cells.ts'
 import { type Candidate, type Findings, findingsOf, type KnownTable } from '../catalogue/advice/candidates.ts'
 import { nodesOf, type PlanNode, planOf } from '../catalogue/advice/plan.ts'
 import {
@@ -14,7 +16,6 @@ import {
   unindexedForeignKeys,
 } from '../catalogue/advice/statements.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
-import { cellsOf, onlyCell } from '../catalogue/rows.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import type { JsonObject } from '../core/json.ts'

@@ -1,15 +1,7 @@
 /** `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the passages in them; of passages that say the same one is shown. */
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
-import { fencedNames, nearestNames } from '../catalogue/names.ts'
-import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
-import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
-import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
-import type { DatabaseAccess } from '../database/access.ts'
-import type { DatabaseEntries } from '../database/entries.ts'
-import { fenced, fenceTokens } from '../text/fence.ts'
-import { type FoundRow, nearestRows, type Passage, passages, type RankedRow } from '../vectors/rank.ts'
+import { type FoundRow, nearestRows, type Passage, passages, type RankedRow } from '../../retrieval/rank.ts'
 import {
   foundRows,
   type Metric,
@@ -23,9 +15,17 @@ import {
   tableStatement,
   type VectorColumn,
   vectorTablesStatement,
-} from '../vectors/statements.ts'
-import { estimateTokens } from '../vectors/tokens.ts'
-import { columnWeights } from '../vectors/weights.ts'
+} from '../../retrieval/statements.ts'
+import { estimateTokens } from '../../retrieval/tokens.ts'
+import { columnWeights } from '../../retrieval/weights.ts'
+import { fencedNames, nearestNames } from '../catalogue/names.ts'
+import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
+import type { DatabaseAccess } from '../database/access.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+import { fenced, fenceTokens } from '../text/fence.ts'
 import { numberArgument, textArgument } from './arguments.ts'
 import { onDatabase } from './on-database.ts'
 import { line, shortened } from './pages.ts'

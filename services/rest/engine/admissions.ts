@@ -1,4 +1,4 @@
-import { SieveCache } from '../../authentication/sieve.ts'
+import { SieveCache } from '../../cache/sieve.ts'
 
 /**
  * Who has been found to have a privilege for what. It lives as long as the schema cache; who loses the privilege meanwhile is refused by Postgres all the same.

@@ -2,7 +2,7 @@
  * Which statements have large answers, as far as has been seen. It decides in which form a statement is sent, never what it says: one value is made more quickly of few rows, and
  * row by row the first byte of many goes out earlier.
  */
-import { SieveCache } from '../../authentication/sieve.ts'
+import { SieveCache } from '../../cache/sieve.ts'
 
 const largeBytes = 262_144
 const smallBytes = 65_536

@@ -1,5 +1,5 @@
 /** How long Postgres takes for statements that have small answers, as far as has been seen. It decides whether one may share a connection with others, never what it says. */
-import { SieveCache } from '../../authentication/sieve.ts'
+import { SieveCache } from '../../cache/sieve.ts'
 
 const maximumKept = 2_000
 /** What is longer is taken for unknown. */

@@ -2,7 +2,7 @@
  * Requests that differ only in the values they compare with are parsed, planned and written as SQL once. It promises that a request is asked of Postgres, and refused, as it would be if it
  * were the first of its shape, and that what is kept has a bound.
  */
-import { SieveCache } from '../../authentication/sieve.ts'
+import { SieveCache } from '../../cache/sieve.ts'
 import type { RequestHead } from '../../http/message.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import { limited } from '../limits/plan-limits.ts'

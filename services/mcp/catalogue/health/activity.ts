@@ -1,5 +1,5 @@
 /** What goes on at the moment: connections, long transactions, who waits for whom, the cache, and standbys. */
-import { cellsOf } from '../rows.ts'
+import { cellsOf } from '../../../postgres/cells.ts'
 import { type Check, count, duration, levelAbove, mostFindings, percent, plural, size, worst } from './check.ts'
 
 const connectionSql = `

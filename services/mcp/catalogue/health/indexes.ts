@@ -1,6 +1,7 @@
 /** Indexes that cost without serving: built in vain, twice the same, or never read. */
+
+import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
-import { cellsOf } from '../rows.ts'
 import { type Check, mostFindings, plural, size } from './check.ts'
 
 const mebibyte = 1_048_576

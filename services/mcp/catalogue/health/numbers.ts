@@ -1,6 +1,7 @@
 /** Counters that end: transaction ids, and sequences. */
+
+import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
-import { cellsOf } from '../rows.ts'
 import { type Check, count, levelAbove, mostFindings, percent, worst } from './check.ts'
 
 /** Postgres stops writing some millions before this. */

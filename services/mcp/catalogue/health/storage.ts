@@ -1,6 +1,7 @@
 /** Space and rows that vacuum should have taken care of: bloat, dead rows, stale statistics. */
+
+import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
-import { cellsOf } from '../rows.ts'
 import { type Check, count, levelAbove, mostFindings, percent, size, worst } from './check.ts'
 
 const mebibyte = 1_048_576

@@ -1,5 +1,13 @@
-/** Rows of our own statements by the names of their columns. A column that is asked for and not there is our mistake, and throws. */
-import type { Rows } from '../database/access.ts'
+/** Rows of a statement that this program wrote, read by the names of their columns. A column that is read and not there is a mistake of the program, and throws. */
+
+/** A statement that this program wrote itself. */
+export type OwnStatement = { readonly text: string; readonly values?: readonly (string | number | boolean | null)[] }
+
+/** Each value as text; null: NULL. */
+export type NamedRows = {
+  readonly columns: readonly { readonly name: string }[]
+  readonly rows: readonly (readonly (string | null)[])[]
+}
 
 export type Cells = {
   text(name: string): string
@@ -9,7 +17,7 @@ export type Cells = {
   flag(name: string): boolean
 }
 
-export function cellsOf({ columns, rows }: Rows): readonly Cells[] {
+export function cellsOf({ columns, rows }: NamedRows): readonly Cells[] {
   const places = new Map(columns.map(({ name }, place) => [name, place]))
   return rows.map(row => {
     const maybe = (name: string) => {
@@ -32,6 +40,6 @@ export function cellsOf({ columns, rows }: Rows): readonly Cells[] {
 }
 
 /** Of a statement that gives one value. */
-export function onlyCell({ rows }: Rows): string | undefined {
+export function onlyCell({ rows }: NamedRows): string | undefined {
   return rows[0]?.[0] ?? undefined
 }

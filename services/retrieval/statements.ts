@@ -1,7 +1,7 @@
 /** What similarity search asks Postgres: what a table is made of, which tables have vectors, and the rows nearest to a vector by each of its columns. Every name is quoted. */
-import { quoteIdentifier } from '../../postgres/quote.ts'
-import { cellsOf } from '../catalogue/rows.ts'
-import type { OwnStatement, Rows } from '../database/access.ts'
+
+import { cellsOf, type NamedRows, type OwnStatement } from '../postgres/cells.ts'
+import { quoteIdentifier } from '../postgres/quote.ts'
 import type { FoundRow } from './rank.ts'
 
 export type Metric = 'cosine' | 'l2' | 'inner_product'
@@ -70,7 +70,7 @@ const searched = new Set(['vector', 'halfvec'])
 const unsearched = new Set(['sparsevec', 'bit'])
 
 /** undefined: there is no such table for the role. */
-export function tableOf(rows: Rows): Table | undefined {
+export function tableOf(rows: NamedRows): Table | undefined {
   const [first, ...rest] = cellsOf(rows)
   if (first === undefined) return undefined
   const columns = [first, ...rest].filter(cells => cells.text('oid') === first.text('oid'))
@@ -179,7 +179,7 @@ order by ${order} limit ${limit}`,
 }
 
 /** The rows of all of `searchStatements`. */
-export function foundRows({ table, columns }: Search, results: readonly Rows[]): readonly FoundRow[] {
+export function foundRows({ table, columns }: Search, results: readonly NamedRows[]): readonly FoundRow[] {
   const keys = keyColumns(table).length
   return results
     .flatMap(({ rows }) => rows)

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { encode } from 'gpt-tokenizer'
 import { describe, expect, test } from 'vitest'
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { quoteIdentifier } from '../postgres/quote.ts'
 import { bm25 } from './bm25.ts'
 import { chunks } from './chunk.ts'
 import { byMarginalRelevance } from './mmr.ts'
