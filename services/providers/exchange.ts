@@ -7,15 +7,16 @@ import type { z } from 'zod'
 import type { Endpoint } from './endpoint.ts'
 import { ProviderError } from './errors.ts'
 
-export type Question<Answer> = {
+/** What is sent to a provider. */
+export type Sent = {
   readonly path: string
   /** Sent as JSON by POST; absent: GET. */
-  readonly body?: unknown
-  readonly answer: z.ZodType<Answer>
-  readonly maximumBytes: number
+  readonly body?: object
   /** Beside those of the endpoint. */
   readonly headers?: Readonly<Record<string, string>>
 }
+
+export type Question<Answer> = Sent & { readonly answer: z.ZodType<Answer>; readonly maximumBytes: number }
 
 const retries = { limited: 3, unreachable: 1 }
 const firstPauseMs = 250
@@ -57,7 +58,7 @@ const maximumDetail = 300
 const maximumErrorBytes = 65_536
 
 /** What a provider says of a refusal, in one line, the key struck out. */
-function detailOf(text: string, secret: string | undefined): string {
+export function detailOf(text: string, secret: string | undefined): string {
   const said =
     /"message"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ??
     /"(?:error|detail)"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1]
@@ -89,13 +90,18 @@ function failureOf(response: Response, text: string, { provider, secret }: Endpo
   return new ProviderError('refused', provider, `refused the request (HTTP ${status})${because}`, status)
 }
 
-async function attempt<Answer>(endpoint: Endpoint, question: Question<Answer>, signal: AbortSignal): Promise<Answer> {
+/** Returns a response whose status is one of success, with its body still to be read. */
+export async function send(
+  endpoint: Endpoint,
+  { path, body, headers: extra }: Sent,
+  accept: string,
+  signal: AbortSignal,
+): Promise<Response> {
   const { provider, base, headers } = endpoint
-  const { path, body, answer, maximumBytes, headers: extra } = question
   const json = body === undefined ? {} : { 'content-type': 'application/json' }
   const response = await fetch(base + path, {
     method: body === undefined ? 'GET' : 'POST',
-    headers: { accept: 'application/json', ...json, ...headers, ...extra },
+    headers: { accept, ...json, ...headers, ...extra },
     body: body === undefined ? null : JSON.stringify(body),
     redirect: 'manual',
     signal,
@@ -104,17 +110,28 @@ async function attempt<Answer>(endpoint: Endpoint, question: Question<Answer>, s
     const text = await readBounded(response, maximumErrorBytes, provider).catch(() => Buffer.alloc(0))
     throw failureOf(response, text.toString('utf8'), endpoint)
   }
-  const bytes = await readBounded(response, maximumBytes, provider)
-  const parsed = answer.safeParse(parseJson(bytes, provider))
+  return response
+}
+
+async function attempt<Answer>(endpoint: Endpoint, question: Question<Answer>, signal: AbortSignal): Promise<Answer> {
+  const { provider } = endpoint
+  const response = await send(endpoint, question, 'application/json', signal)
+  const bytes = await readBounded(response, question.maximumBytes, provider)
+  return checkedAnswer(question.answer, parseJson(bytes.toString('utf8'), provider), provider)
+}
+
+/** @throws ProviderError that names the place where the answer is not as it must be */
+export function checkedAnswer<Answer>(answer: z.ZodType<Answer>, value: unknown, provider: string): Answer {
+  const parsed = answer.safeParse(value)
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const place = issue?.path.join('.') || 'the answer'
   throw new ProviderError('malformed', provider, `sent an unexpected answer: ${place}: ${issue?.message ?? 'invalid'}`)
 }
 
-function parseJson(bytes: Buffer, provider: string): unknown {
+export function parseJson(text: string, provider: string): unknown {
   try {
-    return JSON.parse(bytes.toString('utf8'))
+    return JSON.parse(text)
   } catch {
     throw new ProviderError('malformed', provider, 'sent an answer that is not JSON')
   }
@@ -138,11 +155,21 @@ export function brokenOff(error: unknown, { provider, base }: Endpoint): Provide
  * Asks, and checks the answer.
  * @throws ProviderError; what the signal is aborted with
  */
-export async function exchange<Answer>(
+export const exchange = <Answer>(
   endpoint: Endpoint,
   question: Question<Answer>,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<Answer> => withRetries(endpoint, signal, limit => attempt(endpoint, question, limit))
+
+/**
+ * Makes attempts until one succeeds, fails for good, or the time limit has passed. `limit` is aborted with the signal, and by the time limit.
+ * @throws ProviderError; what the signal is aborted with
+ */
+export async function withRetries<Result>(
+  endpoint: Endpoint,
+  signal: AbortSignal,
+  attemptOnce: (limit: AbortSignal) => Promise<Result>,
+): Promise<Result> {
   const deadline = performance.now() + endpoint.timeoutMs
   const timeUp = AbortSignal.timeout(endpoint.timeoutMs)
   const both = AbortSignal.any([signal, timeUp])
@@ -152,7 +179,7 @@ export async function exchange<Answer>(
   for (;;) {
     signal.throwIfAborted()
     try {
-      return await attempt(endpoint, question, both)
+      return await attemptOnce(both)
     } catch (error) {
       signal.throwIfAborted()
       if (timeUp.aborted) throw tooLate()

@@ -70,11 +70,18 @@ export type ChatRequest = {
   readonly temperature?: number | undefined
 }
 
+/** `text`: what the answer goes on with. `end`: the whole answer. */
+export type ChatEvent =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'end'; readonly answer: ChatAnswer }
+
 export type ChatModel = { readonly name: string; readonly description?: string }
 
 /** @throws ProviderError; what the signal is aborted with */
 export type ChatProvider = {
   readonly provider: string
   chat(request: ChatRequest, signal: AbortSignal): Promise<ChatAnswer>
+  /** The answer as it comes; its last event is `end`. Reading no further ends the request. */
+  stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent>
   models(signal: AbortSignal): Promise<readonly ChatModel[]>
 }

@@ -1,6 +1,7 @@
 /** Anthropic's Messages. Its blocks are those that chats are kept in here; what the system says stands beside the messages. */
 import { z } from 'zod'
 import type { ChatAnswer, ChatBlock, ChatMessage, ChatRequest, StopReason } from '../types.ts'
+import { assembleAnthropic } from './assembly/anthropic.ts'
 import { type ChatWire, jsonMap, tokenCount, usageOf } from './wire.ts'
 
 /** More marks than this are refused. */
@@ -100,6 +101,7 @@ export const anthropic: ChatWire = {
   keyHeaders: key => ({ 'x-api-key': key }),
   headers: { 'anthropic-version': '2023-06-01' },
   chat: request => ({ path: '/messages', body: anthropicBody(request), answer }),
+  streaming: { format: 'events', body: { stream: true }, assemble: assembleAnthropic },
   models: {
     path: '/models?limit=1000',
     answer: z

@@ -1,6 +1,7 @@
 /** Gemini's generateContent. Calls and results of tools are parts that go by the tool's name; a call may carry a signature that is wanted back as it was. */
 import { z } from 'zod'
 import type { ChatAnswer, ChatBlock, ChatMessage, ChatRequest, StopReason } from '../types.ts'
+import { assembleGemini } from './assembly/gemini.ts'
 import { type ChatWire, createCallNames, jsonMap, tokenCount, usageOf } from './wire.ts'
 
 function part(block: ChatBlock, nameOf: (id: string) => string): readonly object[] {
@@ -129,6 +130,12 @@ export const gemini: ChatWire = {
     body: geminiBody(request),
     answer: answer(newId),
   }),
+  streaming: {
+    format: 'events',
+    body: {},
+    path: path => path.replace(/:generateContent$/, ':streamGenerateContent?alt=sse'),
+    assemble: assembleGemini,
+  },
   models: {
     path: '/models?pageSize=1000',
     answer: z

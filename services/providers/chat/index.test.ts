@@ -34,6 +34,52 @@ describe.each(languages)('%s', provider => {
     })
   })
 
+  const request = {
+    model: 'small-1',
+    messages: [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello, ☃' }] }],
+    tools: [],
+    maximumTokens: 100,
+  }
+
+  test('streams the texts of an answer, and at the end what it would have answered at once', async () => {
+    const events = []
+    for await (const event of chat().stream(request, never)) events.push(event)
+    const texts = events.flatMap(event => (event.type === 'text' ? [event.text] : []))
+    expect(texts.length).toBeGreaterThan(2)
+    expect(texts.join('')).toBe('You said hello, ☃')
+    expect(events.at(-1)).toEqual({ type: 'end', answer: await chat().chat(request, never) })
+  })
+
+  test.each([
+    ['fail midway', 'limited'],
+    ['end midway', 'unreachable'],
+    ['hang midway', 'timeout'],
+  ] as const)('of an answer that does %s says how it failed', async (trouble, kind) => {
+    double.troubles.push(trouble)
+    const impatient = createChatProvider({ provider, apiKey: 'k', baseUrl: double.url, timeoutMs: 200 })
+    const read = async () => {
+      for await (const _ of impatient.stream(request, never));
+    }
+    await expect(read()).rejects.toMatchObject({ name: 'ProviderError', kind })
+  })
+
+  test('tries again to begin a stream where the provider is busy', async () => {
+    double.troubles.push({ status: 503 })
+    const events = []
+    for await (const event of chat().stream(request, never)) events.push(event.type)
+    expect(events.at(-1)).toBe('end')
+  })
+
+  test('ends the request of a stream whose signal is aborted, and throws the reason', async () => {
+    double.troubles.push('hang midway')
+    const controller = new AbortController()
+    const reading = (async () => {
+      for await (const _ of chat().stream(request, controller.signal));
+    })()
+    setTimeout(() => controller.abort(new Error('enough')), 30)
+    await expect(reading).rejects.toThrow('enough')
+  })
+
   test('lists models one can chat with', async () => {
     expect((await chat().models(never)).map(({ name }) => name)).toEqual(['small-1'])
   })

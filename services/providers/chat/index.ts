@@ -1,8 +1,11 @@
 /** Chat with a language model of one of the providers: the same request and the same answer, whoever it is. */
 import { randomUUID } from 'node:crypto'
+import { z } from 'zod'
 import { endpointOf } from '../endpoint.ts'
-import { exchange } from '../exchange.ts'
-import type { ChatProvider } from '../types.ts'
+import { ProviderError } from '../errors.ts'
+import { checkedAnswer, exchange } from '../exchange.ts'
+import { streamPieces } from '../stream.ts'
+import type { ChatEvent, ChatProvider, ChatRequest } from '../types.ts'
 import { anthropic } from './anthropic.ts'
 import { gemini } from './gemini.ts'
 import { ollama } from './ollama.ts'
@@ -24,15 +27,50 @@ function wireOf({ provider, baseUrl }: ChatSettings): ChatWire {
   }
 }
 
+/** @throws ProviderError where a piece is not of the provider's language */
+function inLanguage<Result>(read: () => Result, provider: string): Result {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof z.ZodError)) throw error
+    const [issue] = error.issues
+    const place = issue?.path.join('.') || 'a piece'
+    throw new ProviderError('malformed', provider, `sent an unexpected piece: ${place}: ${issue?.message ?? 'invalid'}`)
+  }
+}
+
 const newId = () => `call_${randomUUID()}`
 
 /** @throws ProviderError where the base URL cannot be used */
 export function createChatProvider(settings: ChatSettings): ChatProvider {
   const wire = wireOf(settings)
   const endpoint = endpointOf(wire, settings)
+  const { provider } = settings
+
+  async function* stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent> {
+    const { path, body, answer } = wire.chat(request, newId)
+    const { streaming } = wire
+    const question = {
+      ...common,
+      path: streaming.path?.(path) ?? path,
+      body: { ...body, ...streaming.body },
+      format: streaming.format,
+    }
+    const assembly = streaming.assemble()
+    for await (const piece of streamPieces(endpoint, question, signal)) {
+      const text = inLanguage(() => assembly.take(piece), provider)
+      if (text !== '') yield { type: 'text', text }
+    }
+    if (!assembly.isComplete())
+      throw new ProviderError('unreachable', provider, 'ended its answer before it was complete')
+    const whole = inLanguage(() => assembly.whole(), provider)
+    yield { type: 'end', answer: checkedAnswer(answer, whole, provider) }
+  }
+
   const common = { maximumBytes, ...(wire.headers && { headers: wire.headers }) }
   return {
-    provider: settings.provider,
+    provider,
+    stream,
     chat: (request, signal) => exchange(endpoint, { ...wire.chat(request, newId), ...common }, signal),
     models: signal => exchange(endpoint, { ...wire.models, ...common }, signal),
   }

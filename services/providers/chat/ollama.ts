@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { bearer } from '../endpoint.ts'
 import type { ChatAnswer, ChatMessage, ChatRequest } from '../types.ts'
+import { assembleOllama } from './assembly/ollama.ts'
 import { type ChatWire, createCallNames, jsonMap, resultText, textOf, tokenCount, toolUsesOf, usageOf } from './wire.ts'
 
 function ollamaMessages({ role, content }: ChatMessage, nameOf: (id: string) => string): readonly object[] {
@@ -81,6 +82,7 @@ export const ollama: ChatWire = {
   defaultBaseUrl: 'http://127.0.0.1:11434',
   keyHeaders: bearer,
   chat: (request, newId) => ({ path: '/api/chat', body: ollamaBody(request), answer: answer(newId) }),
+  streaming: { format: 'lines', body: { stream: true }, assemble: assembleOllama },
   models: {
     path: '/api/tags',
     answer: z

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { bearer } from '../endpoint.ts'
 import type { ChatAnswer, ChatMessage, ChatRequest, StopReason } from '../types.ts'
+import { assembleOpenAi } from './assembly/openai.ts'
 import { type ChatWire, jsonText, resultText, textOf, tokenCount, toolUsesOf, usageOf } from './wire.ts'
 
 function openAiMessages({ role, content }: ChatMessage): readonly object[] {
@@ -101,6 +102,11 @@ export const openAi = (isOpenAi: boolean): ChatWire => ({
     body: openAiBody(request, isOpenAi ? 'max_completion_tokens' : 'max_tokens'),
     answer: answer(newId),
   }),
+  streaming: {
+    format: 'events',
+    body: { stream: true, stream_options: { include_usage: true } },
+    assemble: assembleOpenAi,
+  },
   models: {
     path: '/models',
     answer: z

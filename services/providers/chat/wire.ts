@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { EndpointSettings, Protocol } from '../endpoint.ts'
 import type { Question } from '../exchange.ts'
+import type { StreamFormat } from '../stream.ts'
 import type {
   ChatAnswer,
   ChatBlock,
@@ -14,9 +15,31 @@ import type {
   ToolUse,
 } from '../types.ts'
 
+/** Puts the pieces of a streamed answer together. The pieces are checked: what is not as it must be throws a ZodError. */
+export type Assembly = {
+  /** Returns the text that the piece adds to the answer. */
+  take(piece: unknown): string
+  isComplete(): boolean
+  /** Returns what the provider would have answered at once. */
+  whole(): unknown
+}
+
+/** How a request that is to be answered in pieces differs from the other. */
+type Streaming = {
+  readonly format: StreamFormat
+  /** Beside the request's own members. */
+  readonly body: object
+  readonly path?: (path: string) => string
+  assemble(): Assembly
+}
+
 /** One provider's language: what it is asked, and how its answers read. Pure; `newId` names calls that the provider leaves without a name. */
 export type ChatWire = Protocol & {
-  chat(request: ChatRequest, newId: () => string): Pick<Question<ChatAnswer>, 'path' | 'body' | 'answer'>
+  chat(
+    request: ChatRequest,
+    newId: () => string,
+  ): Pick<Question<ChatAnswer>, 'path' | 'answer'> & { readonly body: object }
+  readonly streaming: Streaming
   readonly models: Pick<Question<readonly ChatModel[]>, 'path' | 'answer'>
   /** Beside the key. */
   readonly headers?: Readonly<Record<string, string>>

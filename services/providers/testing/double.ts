@@ -5,11 +5,16 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { z } from 'zod'
-import { answerIn, type Language, type Reply, type Understood, understand } from './languages.ts'
+import { type Language, type Reply, type Understood, understand } from './languages.ts'
+import { failureIn, piecesIn, wholeOrPieces } from './streams.ts'
 
 type Trouble =
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
   | 'hang'
+  /** Of an answer in pieces: after the first of them. */
+  | 'fail midway'
+  | 'end midway'
+  | 'hang midway'
   | 'reset'
 
 type Seen = { readonly path: string; readonly body: unknown; readonly understood?: Understood }
@@ -58,8 +63,12 @@ const languageOf = (path: string): Language | undefined => {
   if (path === '/v1/chat/completions') return 'openai'
   if (path === '/v1/messages') return 'anthropic'
   if (path === '/api/chat') return 'ollama'
-  return path.endsWith(':generateContent') ? 'gemini' : undefined
+  return /:(stream)?[gG]enerateContent$/.test(path) ? 'gemini' : undefined
 }
+
+const isStreamed = (path: string, body: unknown): boolean =>
+  path.endsWith(':streamGenerateContent') ||
+  (typeof body === 'object' && body !== null && 'stream' in body && body.stream === true)
 
 const models = {
   '/v1/models': { data: [{ id: 'small-1', display_name: 'Small', created: 1 }] },
@@ -100,15 +109,32 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     return { embeddings: vectors.map(values => ({ values })) }
   }
 
-  async function answer(request: IncomingMessage): Promise<object | undefined> {
+  async function answer(request: IncomingMessage): Promise<object | readonly string[] | undefined> {
     const path = (request.url ?? '').replace(/\?.*/, '')
     const body = await bodyOf(request)
     const language = languageOf(path)
     const understood = language === undefined ? undefined : understand[language](body)
     seen.push({ path: request.url ?? '', body, ...(understood && { understood }) })
-    if (language !== undefined && understood !== undefined) return answerIn[language](reply(understood, language))
+    if (language !== undefined && understood !== undefined)
+      return wholeOrPieces(language, reply(understood, language), isStreamed(path, body))
     if (request.method === 'GET') return Object.entries(models).find(([at]) => at === path)?.[1]
     return embedAll(path, body)
+  }
+
+  /** A chunk in the middle of each piece: where bytes are cut says nothing. */
+  function writePieces(response: ServerResponse, pieces: readonly string[]): void {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    const bytes = Buffer.from(pieces.join(''))
+    for (let from = 0; from < bytes.length; from += 7) response.write(bytes.subarray(from, from + 7))
+    response.end()
+  }
+
+  function breakMidway(trouble: string, request: IncomingMessage, response: ServerResponse): void {
+    const language = languageOf((request.url ?? '').replace(/\?.*/, '')) ?? 'openai'
+    const [first = '', second = ''] = piecesIn[language]({ text: 'Well begun' })
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(first + second)
+    if (trouble === 'fail midway') response.end(failureIn[language])
+    else if (trouble === 'end midway') response.end()
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -120,6 +146,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     if (trouble !== undefined) seen.push({ path: request.url ?? '', body: await bodyOf(request) })
     if (trouble === 'hang') return
     if (trouble === 'reset') return void request.socket.resetAndDestroy()
+    if (typeof trouble === 'string') return breakMidway(trouble, request, response)
     if (trouble !== undefined)
       return void say(trouble.status, trouble.body ?? '{"error":{"message":"trouble"}}', trouble.headers)
     if (!isKnown(request))
@@ -127,6 +154,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     try {
       const answered = await answer(request)
       if (answered === undefined) say(404, { error: { message: 'no such path' } })
+      else if (Array.isArray(answered)) writePieces(response, answered)
       else say(200, answered)
     } catch (error) {
       say(400, { error: { message: `invalid request: ${String(error)}` } })

@@ -47,6 +47,7 @@ const textBlock = z.strictObject({ type: z.literal('text'), text: z.string().min
 
 const anthropicBody = z.strictObject({
   model: z.string(),
+  stream: z.literal(true).optional(),
   max_tokens: z.int().min(1),
   temperature: z.number().min(0).max(1).optional(),
   system: z.array(textBlock).optional(),
@@ -98,6 +99,8 @@ function readAnthropic(body: unknown): Understood {
 
 const openAiBody = z.strictObject({
   model: z.string(),
+  stream: z.literal(true).optional(),
+  stream_options: z.strictObject({ include_usage: z.literal(true) }).optional(),
   max_tokens: z.int().min(1).optional(),
   max_completion_tokens: z.int().min(1).optional(),
   temperature: z.number().min(0).max(2).optional(),
@@ -206,7 +209,7 @@ function readGemini(body: unknown): Understood {
 
 const ollamaBody = z.strictObject({
   model: z.string(),
-  stream: z.literal(false),
+  stream: z.boolean(),
   options: z.strictObject({ num_predict: z.int().min(1), temperature: z.number().optional() }),
   messages: z.array(
     z.strictObject({

@@ -1,0 +1,25 @@
+/** A streamed answer of Ollama: a line for each piece, of which the last has the counts. */
+import { z } from 'zod'
+import type { Assembly } from '../wire.ts'
+
+const piece = z.looseObject({
+  message: z.object({ content: z.string().nullish(), tool_calls: z.array(z.unknown()).nullish() }).nullish(),
+  done: z.boolean().nullish(),
+})
+
+export function assembleOllama(): Assembly {
+  let content = ''
+  const calls: unknown[] = []
+  let last: object | undefined
+  return {
+    take(value) {
+      const taken = piece.parse(value)
+      content += taken.message?.content ?? ''
+      calls.push(...(taken.message?.tool_calls ?? []))
+      if (taken.done) last = taken
+      return taken.message?.content ?? ''
+    },
+    isComplete: () => last !== undefined,
+    whole: () => ({ ...last, message: { content, tool_calls: calls } }),
+  }
+}

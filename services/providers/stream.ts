@@ -1,0 +1,117 @@
+/**
+ * One question to a provider that answers in pieces: server-sent events, or a line of JSON for each. What may pass is tried again until the answer begins, never after. The time limit holds for
+ * the begin and for each pause between two pieces.
+ */
+import type { Endpoint } from './endpoint.ts'
+import { ProviderError } from './errors.ts'
+import { brokenOff, detailOf, parseJson, type Sent, send, withRetries } from './exchange.ts'
+
+/** `events`: text/event-stream, of which the data count. `lines`: a line of JSON each. */
+export type StreamFormat = 'events' | 'lines'
+
+type StreamQuestion = Sent & { readonly format: StreamFormat; readonly maximumBytes: number }
+
+type Begun = { readonly response: Response; readonly body: AbortController }
+
+/** The request lasts longer than the time limit of its begin. */
+async function begin(endpoint: Endpoint, question: StreamQuestion, limit: AbortSignal): Promise<Begun> {
+  const body = new AbortController()
+  const abort = () => body.abort(limit.reason)
+  if (limit.aborted) abort()
+  limit.addEventListener('abort', abort)
+  try {
+    const accept = question.format === 'events' ? 'text/event-stream' : 'application/x-ndjson'
+    return { response: await send(endpoint, question, accept, body.signal), body }
+  } finally {
+    limit.removeEventListener('abort', abort)
+  }
+}
+
+/** Returns the JSON in a line; undefined if it has none. */
+function dataOf(line: string, format: StreamFormat): string | undefined {
+  const data = (format === 'lines' ? line : line.startsWith('data:') ? line.slice(5) : '').trim()
+  return data === '' || data === '[DONE]' ? undefined : data
+}
+
+/** A provider that fails in the middle says so in a piece. */
+function pieceOf(data: string, { provider, secret }: Endpoint): unknown {
+  const piece = parseJson(data, provider)
+  if (typeof piece === 'object' && piece !== null && 'error' in piece && piece.error)
+    throw new ProviderError('limited', provider, `failed in the middle of its answer: ${detailOf(data, secret)}`)
+  return piece
+}
+
+async function* linesOf(response: Response, maximumBytes: number, provider: string, pause: Silence) {
+  const decoder = new TextDecoder()
+  let [rest, length] = ['', 0]
+  pause.begin()
+  for await (const bytes of response.body ?? []) {
+    pause.end()
+    length += bytes.length
+    if (length > maximumBytes)
+      throw new ProviderError('malformed', provider, `sent more than ${maximumBytes} bytes`, response.status)
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+    pause.begin()
+  }
+  pause.end()
+  if (rest !== '') yield rest
+}
+
+/** Ends the request if nothing comes for too long. The time that the reader of the answer takes does not count. */
+class Silence {
+  readonly #limitMs: number
+  readonly #body: AbortController
+  #timer: NodeJS.Timeout | undefined
+  isTooLong = false
+
+  constructor(limitMs: number, body: AbortController) {
+    this.#limitMs = limitMs
+    this.#body = body
+  }
+
+  begin(): void {
+    this.#timer = setTimeout(() => {
+      this.isTooLong = true
+      this.#body.abort()
+    }, this.#limitMs)
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+  }
+}
+
+/**
+ * Returns the pieces as they come. Whoever reads no further ends the request.
+ * @throws ProviderError; what the signal is aborted with
+ */
+export async function* streamPieces(
+  endpoint: Endpoint,
+  question: StreamQuestion,
+  signal: AbortSignal,
+): AsyncGenerator<unknown> {
+  const { provider, timeoutMs } = endpoint
+  const { response, body } = await withRetries(endpoint, signal, limit => begin(endpoint, question, limit))
+  const silence = new Silence(timeoutMs, body)
+  const abort = () => body.abort(signal.reason)
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort)
+  try {
+    for await (const line of linesOf(response, question.maximumBytes, provider, silence)) {
+      const data = dataOf(line, question.format)
+      if (data !== undefined) yield pieceOf(data, endpoint)
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (silence.isTooLong) throw new ProviderError('timeout', provider, `sent nothing more for ${timeoutMs} ms`)
+    if (error instanceof ProviderError) throw error
+    const broken = brokenOff(error, endpoint)
+    throw broken instanceof ProviderError ? broken : broken.failure
+  } finally {
+    silence.end()
+    signal.removeEventListener('abort', abort)
+    body.abort()
+  }
+}
