@@ -1,16 +1,10 @@
 /** Answers of the bridge: JSON, refusals as `{error}`, and streams. */
 import { bearerChallenge } from '../authentication/challenge.ts'
-import { HttpError } from '../http/errors.ts'
 import type { HeaderList } from '../http/headers.ts'
+import { bodyRefusal, jsonError } from '../http/json-answers.ts'
 import type { HttpResponse } from '../http/message.ts'
 import { type EventStream, streamHeaders } from '../mcp-protocol/event-stream.ts'
 import { BridgeRefusal } from './errors.ts'
-
-export const json = (status: number, value: unknown, headers: HeaderList = []): HttpResponse => ({
-  status,
-  headers: [['Content-Type', 'application/json'], ...headers],
-  body: JSON.stringify(value),
-})
 
 export const empty = (status: number, headers: HeaderList = []): HttpResponse => ({ status, headers, body: undefined })
 
@@ -41,20 +35,17 @@ const challenge = (isMissing: boolean, metadata: string | undefined) =>
 
 export function insufficientScope(scopes: readonly string[], metadata: string | undefined): HttpResponse {
   const scope = scopes.join(' ')
-  return json(403, { error: `this takes the scope ${scope}` }, [
+  return jsonError(403, `this takes the scope ${scope}`, [
     bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: metadata }),
   ])
 }
 
 /** @returns undefined where it is no refusal, but a fault of the bridge */
 export function renderRefusal(error: unknown, metadata: string | undefined): HttpResponse | undefined {
-  if (error instanceof HttpError) {
-    return error.fault.kind === 'body too large'
-      ? json(413, { error: `the body must not be larger than ${error.fault.maximumBytes} bytes` })
-      : json(503, { error: 'too many large requests are under way; try again later' })
-  }
+  const ofBody = bodyRefusal(error)
+  if (ofBody !== undefined) return jsonError(ofBody.status, ofBody.error, ofBody.headers)
   if (!(error instanceof BridgeRefusal)) return undefined
   const { refusal } = error
   const headers: HeaderList = refusal.status === 401 ? [challenge(refusal.isMissing, metadata)] : []
-  return json(refusal.status, { error: error.message }, headers)
+  return jsonError(refusal.status, error.message, headers)
 }

@@ -2,6 +2,8 @@
  * `/mcp` and `/`: posted messages of both eras, the stream of a session, and its end. It promises an answer to every request as the table of the contract has it, and that what is a session's is
  * seen only by whose session it is.
  */
+
+import { json, jsonError, wrongMethod } from '../http/json-answers.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
 import { isContentType, readBody } from '../http/read-body.ts'
 import { eraOf, isModernVersion } from '../mcp-protocol/era.ts'
@@ -25,7 +27,7 @@ import {
 import { messageTextOf } from '../mcp-protocol/message-text.ts'
 import { checkModernRequest } from '../mcp-protocol/modern-request.ts'
 import { isLegacyVersion, legacyVersions } from '../mcp-protocol/versions.ts'
-import { empty, insufficientScope, json, streamAnswer, withHeaders } from './answers.ts'
+import { empty, insufficientScope, streamAnswer, withHeaders } from './answers.ts'
 import type { Backend } from './backend.ts'
 import type { BridgeCallerAt } from './callers.ts'
 import { BridgeRefusal } from './errors.ts'
@@ -84,7 +86,7 @@ export class Endpoint {
       case 'DELETE':
         return this.#delete(asked)
       default:
-        return json(405, { error: 'this takes GET, POST and DELETE' }, [['Allow', 'GET, POST, DELETE, OPTIONS']])
+        return wrongMethod(['GET', 'POST', 'DELETE', 'OPTIONS'])
     }
   }
 
@@ -325,6 +327,6 @@ function checkVersion({ headers }: RequestHead): void {
 /** Older clients get `{error}`, those that name a newer revision JSON-RPC. `id`: undefined if it could not be read. */
 function badRequest(fault: ProtocolFault, isModern: boolean, id?: RequestId): HttpResponse {
   const said = sayFault(fault)
-  if (!isModern) return json(400, { error: `${said.message} (${said.code}): ${said.problem}` })
+  if (!isModern) return jsonError(400, `${said.message} (${said.code}): ${said.problem}`)
   return { ...json(400, {}), body: errorText(id, inModernWords(said)) }
 }

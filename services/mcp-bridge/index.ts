@@ -2,12 +2,14 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { version } from '../../server/version.ts'
+import { json, jsonError, wrongMethod } from '../http/json-answers.ts'
 import { closeServer, listen } from '../http/listen.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
+import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
 import { followTls } from '../http/tls.ts'
 import { EventMemory } from '../mcp-protocol/event-memory.ts'
-import { empty, json, renderRefusal, withHeaders } from './answers.ts'
+import { empty, renderRefusal, withHeaders } from './answers.ts'
 import { Backend } from './backend.ts'
 import { type Authenticate, allowAnyone, byConfiguredTokens } from './callers.ts'
 import { Endpoint } from './endpoint.ts'
@@ -32,8 +34,6 @@ const farewellMs = 2_000
 /** Of events that clients may come back for, in all. */
 const keptBytes = 67_108_864
 const leastConnections = 10_000
-/** Before authentication, and so before a Host or Origin is asked for. */
-const probes = ['/health', '/ready']
 
 /** Loaded only where it is wanted: it takes 8 MB. */
 async function authorizationServer(settings: OAuthSettings, logger: Logger): Promise<AuthorizationServer> {
@@ -50,15 +50,18 @@ function authenticator(settings: BridgeSettings, oauth: AuthorizationServer | un
   return oauth.authenticate
 }
 
-function probe(path: string, method: string, backend: Backend): HttpResponse {
-  if (method !== 'GET' && method !== 'HEAD') return json(405, { error: 'this takes GET' }, [['Allow', 'GET, HEAD']])
-  if (path === '/health') {
-    if (!backend.hasFailed) return json(200, { status: 'healthy' })
-    return json(503, { status: 'unhealthy', error: 'the tool server has ended and is not started again' })
-  }
-  if (backend.isReady) return json(200, { status: 'ready' })
-  return json(503, { status: 'not_ready', reason: 'mcp_subprocess_not_running' })
+function health(backend: Backend): HttpResponse {
+  if (!backend.hasFailed) return json(200, { status: 'healthy' })
+  return json(503, { status: 'unhealthy', error: 'the tool server has ended and is not started again' })
 }
+
+const readiness = (backend: Backend): HttpResponse =>
+  backend.isReady
+    ? json(200, { status: 'ready' })
+    : json(503, { status: 'not_ready', reason: 'mcp_subprocess_not_running' })
+
+/** Answered before authentication, and so before Host or Origin is checked. */
+const probes = [...getRoutes('/health', health), ...getRoutes('/ready', readiness)]
 
 function cannotListen({ host, port }: BridgeSettings, error: unknown): BridgeConfigurationError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
@@ -101,13 +104,15 @@ export async function startBridge(
     if (method === 'OPTIONS') return empty(204, [['Allow', 'GET, POST, DELETE, OPTIONS']])
     const authorized = await oauth?.handle(head, body)
     if (authorized !== undefined) return authorized
-    if (path !== '/mcp' && path !== '/') return json(404, { error: 'there is nothing here' })
+    if (path !== '/mcp' && path !== '/') return jsonError(404, 'there is nothing here')
     const caller = { ...(await authenticate(headers.authorization)), address: head.address }
     return endpoint.answer({ head, body, signal, caller, metadataUrl: metadataUrlOf(path) })
   }
 
   async function handle(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
-    if (probes.includes(head.path)) return probe(head.path, head.method, backend)
+    const probe = matchRoute(probes, head)
+    if (probe.kind === 'route') return probe.route.answer(backend)
+    if (probe.kind === 'other method') return wrongMethod(probe.allowed)
     const isPublic = oauth?.isPublic(head.path) ?? false
     const cors = isPublic ? oauth?.publicHeaders(head.headers) : corsHeaders(head.headers, settings.origin)
     const render = (error: unknown) => {
@@ -136,7 +141,7 @@ export async function startBridge(
       const refusal = renderRefusal(error, undefined)
       if (refusal !== undefined) return refusal
       logger.error({ err: error }, 'a request failed')
-      return json(500, { error: 'internal error' })
+      return jsonError(500, 'internal error')
     },
   })
   const { host, port } = settings

@@ -4,13 +4,14 @@
  */
 import type { Server } from 'node:http'
 import type { Certificate } from '../../server/certificate.ts'
-import { HttpError } from '../http/errors.ts'
-import type { Handler, HttpResponse, RequestHead } from '../http/message.ts'
+import { bodyRefusal, json, jsonError, wrongMethod } from '../http/json-answers.ts'
+import type { Handler, HttpResponse } from '../http/message.ts'
+import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
 import { isAllowedSite, isLocalAddress } from '../mcp-protocol/origin.ts'
 import type { HttpSettings } from './configuration/types.ts'
 import type { Authentication } from './credentials/types.ts'
-import { createEndpoint, httpError } from './wire/http.ts'
+import { createEndpoint } from './wire/http.ts'
 import type { Wires } from './wire/index.ts'
 
 type ServerOptions = {
@@ -31,13 +32,10 @@ const cors = { methods: 'GET, POST, PUT, PATCH, DELETE, OPTIONS', exposedHeaders
 
 /** What nobody foresaw has been logged by whoever knows more of it. */
 function renderError(error: unknown, report: (error: unknown) => void): HttpResponse {
-  if (error instanceof HttpError) {
-    return error.fault.kind === 'body too large'
-      ? httpError(413, `the body must have at most ${error.fault.maximumBytes} bytes`)
-      : httpError(503, 'too much is under way, try again', [['Retry-After', '1']])
-  }
+  const refusal = bodyRefusal(error)
+  if (refusal !== undefined) return jsonError(refusal.status, refusal.error, refusal.headers)
   report(error)
-  return httpError(500, 'internal error')
+  return jsonError(500, 'internal error')
 }
 
 /** Not listening yet. */
@@ -46,20 +44,19 @@ export function createMcpServer(options: ServerOptions): Server {
   const { name, version } = wires.core.server
   const access = { origins: settings.allowedOrigins, isLocal: isLocalAddress(settings.host) }
   const endpoint = createEndpoint({ ...wires, authentication, access, resourceMetadata })
-  const health = JSON.stringify({ status: 'ok', server: name, version })
 
-  const healthAnswer = ({ method }: RequestHead): HttpResponse =>
-    method === 'GET' || method === 'HEAD'
-      ? { status: 200, headers: [['Content-Type', 'application/json']], body: health }
-      : httpError(405, 'GET is the only method here', [['Allow', 'GET, HEAD']])
+  const routes = getRoutes('/health', json(200, { status: 'ok', server: name, version }))
 
   const handle: Handler = async (head, body, signal) => {
     const { path } = head
     if (path === '/mcp/v1') return endpoint(head, body, signal)
-    if (path === '/health') return healthAnswer(head)
-    if (!path.startsWith('/api/')) return httpError(404, 'there is nothing here')
-    if (!isAllowedSite(head.headers, access)) return httpError(403, 'requests of this site are not allowed')
-    return api(head, body, signal)
+    if (path.startsWith('/api/')) {
+      if (!isAllowedSite(head.headers, access)) return jsonError(403, 'requests of this site are not allowed')
+      return api(head, body, signal)
+    }
+    const matched = matchRoute(routes, head)
+    if (matched.kind === 'nothing') return jsonError(404, 'there is nothing here')
+    return matched.kind === 'route' ? matched.route.answer : wrongMethod(matched.allowed)
   }
 
   const rules = () => ({ cors: { ...cors, origins: settings.allowedOrigins }, traceHeader: undefined })

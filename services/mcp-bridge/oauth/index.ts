@@ -4,6 +4,7 @@ import { HttpError } from '../../http/errors.ts'
 import type { HeaderList } from '../../http/headers.ts'
 import type { Headers, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import { isContentType } from '../../http/read-body.ts'
+import { getRoutes, matchRoute } from '../../http/router.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import type { Authenticate } from '../callers.ts'
 import { AccessTokens } from './access-tokens.ts'
@@ -69,17 +70,12 @@ export async function startAuthorizationServer(
     store.sweep().catch((error: unknown) => logger.warn({ err: error }, 'what has expired could not be removed'))
   }, sweepMs)
 
-  const document = (text: string, head: RequestHead): HttpResponse => {
-    if (head.method !== 'GET' && head.method !== 'HEAD') return wrongMethod('GET, HEAD')
-    return { status: 200, headers: [['Content-Type', 'application/json'], ...cachedBriefly], body: text }
+  const document = (text: string) => {
+    const said = plainJson(200, JSON.parse(text), cachedBriefly)
+    return () => Promise.resolve(said)
   }
 
-  const wrongMethod = (allowed: string) =>
-    plainJson(405, { error: 'invalid_request', error_description: `this takes ${allowed}` }, [['Allow', allowed]])
-
-  async function register(head: RequestHead, body: IncomingBody): Promise<HttpResponse | undefined> {
-    if (!settings.allowDynamicRegistration) return undefined
-    if (head.method !== 'POST') return wrongMethod('POST')
+  async function register(head: RequestHead, body: IncomingBody): Promise<HttpResponse> {
     if (!isContentType(head.headers['content-type'], 'application/json'))
       throw new OAuthError('invalid_client_metadata', 'Content-Type must be application/json')
     const text = await readSmallBody(body)
@@ -93,7 +89,7 @@ export async function startAuthorizationServer(
   }
 
   /** Answers to programs: errors as JSON. */
-  async function answerProgram(run: () => Promise<HttpResponse | undefined>): Promise<HttpResponse | undefined> {
+  async function answerProgram(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run()
     } catch (error) {
@@ -121,25 +117,35 @@ export async function startAuthorizationServer(
     }
   }
 
+  type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
+  const post = (path: string, answer: Answer) => ({ method: 'POST', path, answer })
+  const toRegister: Answer = (head, body) => answerProgram(() => register(head, body))
+  const ownRoutes = [
+    ...getRoutes<Answer>('/oauth/jwks', document(published)),
+    post('/oauth/token', (head, body) => answerProgram(() => token.answer(head, body))),
+    ...(settings.allowDynamicRegistration ? [post('/register', toRegister), post('/oauth/register', toRegister)] : []),
+    {
+      method: 'GET',
+      path: '/oauth/authorize',
+      answer: (head: RequestHead) => answerPerson(() => authorize.start(head)),
+    },
+    post('/oauth/authorize', (head, body) => answerPerson(() => authorize.submit(head, body))),
+    {
+      method: 'GET',
+      path: '/oauth/callback',
+      answer: (head: RequestHead) => answerPerson(() => authorize.callback(head)),
+    },
+  ]
+  const wellKnown = [...documents].flatMap(([path, text]) => getRoutes<Answer>(path, document(text)))
+
   async function handle(head: RequestHead, body: IncomingBody): Promise<HttpResponse | undefined> {
-    const known = documents.get(head.path)
-    if (known !== undefined) return document(known, head)
-    switch (ownPath(head.path)) {
-      case '/oauth/jwks':
-        return document(published, head)
-      case '/oauth/token':
-        return head.method === 'POST' ? answerProgram(() => token.answer(head, body)) : wrongMethod('POST')
-      case '/register':
-      case '/oauth/register':
-        return answerProgram(() => register(head, body))
-      case '/oauth/authorize':
-        if (head.method === 'POST') return answerPerson(() => authorize.submit(head, body))
-        return head.method === 'GET' ? answerPerson(() => authorize.start(head)) : wrongMethod('GET, POST')
-      case '/oauth/callback':
-        return head.method === 'GET' ? answerPerson(() => authorize.callback(head)) : wrongMethod('GET')
-      default:
-        return undefined
-    }
+    const known = matchRoute(wellKnown, head)
+    const matched = known.kind === 'nothing' ? matchRoute(ownRoutes, { ...head, path: ownPath(head.path) }) : known
+    if (matched.kind === 'route') return matched.route.answer(head, body)
+    if (matched.kind === 'nothing') return undefined
+    const allowed = matched.allowed.join(', ')
+    const said = { error: 'invalid_request', error_description: `the methods here are ${allowed}` }
+    return plainJson(405, said, [['Allow', allowed]])
   }
 
   return {

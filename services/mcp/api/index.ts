@@ -4,16 +4,15 @@
  */
 import type { Logger } from 'pino'
 import { bearerChallenge } from '../../authentication/challenge.ts'
-import { HttpError } from '../../http/errors.ts'
 import type { HeaderList } from '../../http/headers.ts'
+import { bodyRefusal, json } from '../../http/json-answers.ts'
+import { readJsonBody } from '../../http/json-body.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
-import { isContentType, readBody } from '../../http/read-body.ts'
-import { messageTextOf } from '../../mcp-protocol/message-text.ts'
+import { matchRoute } from '../../http/router.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import type { Json, JsonObject } from '../core/json.ts'
 import type { Authentication } from '../credentials/types.ts'
 import { ApiError } from './errors.ts'
-import { matchRoute } from './paths.ts'
 import type { ApiRoute } from './route.ts'
 
 type Options = {
@@ -35,40 +34,13 @@ class Refusal extends Error {
   }
 }
 
-const respond = (status: number, body: JsonObject, headers: HeaderList = []): HttpResponse => ({
-  status,
-  // What is a user's own is in no cache.
-  headers: [['Content-Type', 'application/json'], ['Cache-Control', 'no-store'], ...headers],
-  body: JSON.stringify(body),
-})
+/** What is a user's own is in no cache. */
+const respond = (status: number, body: JsonObject, headers: HeaderList = []): HttpResponse =>
+  json(status, body, [['Cache-Control', 'no-store'], ...headers])
 
 /** Those of the databases say `success` as well. */
 const refused = (path: string, status: number, error: string, headers?: HeaderList): HttpResponse =>
   respond(status, /^\/api\/databases(\/|$)/.test(path) ? { success: false, error } : { error }, headers)
-
-function parse(text: string | undefined): Json {
-  if (text === undefined) throw new Refusal(400, 'the body is not valid UTF-8')
-  try {
-    // What JSON.parse makes is JSON.
-    return JSON.parse(text) as Json
-  } catch {
-    throw new Refusal(400, 'the body is not valid JSON')
-  }
-}
-
-async function readJson({ headers }: RequestHead, body: IncomingBody): Promise<Json> {
-  if (body.length === 0) return null
-  if (!isContentType(headers['content-type'], 'application/json'))
-    throw new Refusal(415, 'the body must be of the type application/json')
-  const bytes = await readBody(body)
-  return bytes.length === 0 ? null : parse(messageTextOf(bytes))
-}
-
-function ofHttp({ fault }: HttpError): Refusal {
-  return fault.kind === 'body too large'
-    ? new Refusal(413, `the body must have at most ${fault.maximumBytes} bytes`)
-    : new Refusal(503, 'too much is under way, try again', [['Retry-After', '1']])
-}
 
 export function createApi({ routes, authentication, logger }: Options): Handler {
   async function callerOf({ headers, address }: RequestHead): Promise<Caller> {
@@ -90,7 +62,7 @@ export function createApi({ routes, authentication, logger }: Options): Handler 
   }
 
   async function answer(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
-    const matched = matchRoute(routes, head.method, head.path)
+    const matched = matchRoute(routes, head)
     if (matched.kind === 'nothing') throw new Refusal(404, 'there is nothing here')
     if (matched.kind === 'other method') {
       const allowed = matched.allowed.join(', ')
@@ -102,7 +74,8 @@ export function createApi({ routes, authentication, logger }: Options): Handler 
       caller,
       parameters,
       query: new URLSearchParams(head.query),
-      body: await readJson(head, body),
+      // What JSON.parse makes is JSON.
+      body: (await readJsonBody(head, body)) as Json,
       signal,
     }
     const { status, body: told } = await route.answer(request)
@@ -113,9 +86,10 @@ export function createApi({ routes, authentication, logger }: Options): Handler 
     try {
       return await answer(head, body, signal)
     } catch (error) {
-      const known = error instanceof HttpError ? ofHttp(error) : error
-      if (known instanceof Refusal) return refused(head.path, known.status, known.message, known.headers)
-      if (known instanceof ApiError) return refused(head.path, known.status, known.message)
+      const ofBody = bodyRefusal(error)
+      if (ofBody !== undefined) return refused(head.path, ofBody.status, ofBody.error, ofBody.headers)
+      if (error instanceof Refusal) return refused(head.path, error.status, error.message, error.headers)
+      if (error instanceof ApiError) return refused(head.path, error.status, error.message)
       if (signal.aborted) throw error
       logger.error({ err: error, path: head.path }, 'a request of the helper API failed')
       return refused(head.path, 500, 'internal error')

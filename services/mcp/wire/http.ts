@@ -5,7 +5,7 @@
 
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import { HttpError } from '../../http/errors.ts'
-import type { HeaderList } from '../../http/headers.ts'
+import { json, jsonError, wrongMethod } from '../../http/json-answers.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import { isContentType, readBody } from '../../http/read-body.ts'
 import { eraOf, isModernVersion } from '../../mcp-protocol/era.ts'
@@ -61,16 +61,9 @@ const stranger: Caller = {
   session: 'unauthenticated',
 }
 
-const jsonType: HeaderList = [['Content-Type', 'application/json']]
-const json = (status: number, text: string): HttpResponse => ({ status, headers: jsonType, body: text })
+/** `text` is JSON already. */
+const jsonText = (status: number, text: string): HttpResponse => ({ ...json(status, undefined), body: text })
 const accepted: HttpResponse = { status: 202, headers: [], body: undefined }
-
-/** An error of HTTP's own. */
-export const httpError = (status: number, error: string, headers: HeaderList = []): HttpResponse => ({
-  status,
-  headers: [...jsonType, ...headers],
-  body: JSON.stringify({ error }),
-})
 
 const isTooMuchOfUnknown = (error: unknown): boolean =>
   error instanceof HttpError &&
@@ -120,18 +113,18 @@ export function createEndpoint(parts: EndpointParts): Handler {
     const refused = found ?? (await authentication.authenticate(undefined, address))
     if (refused.kind === 'caller') return { caller: refused.caller, parsed: parsed ?? parseMessages(undefined) }
     if (refused.kind === 'limited')
-      return httpError(429, 'too many failed attempts', [['Retry-After', String(refused.retryAfterSeconds)]])
+      return jsonError(429, 'too many failed attempts', [['Retry-After', String(refused.retryAfterSeconds)]])
     const error = refused.isMissing ? undefined : 'invalid_token'
-    return httpError(401, 'unauthorized', [
+    return jsonError(401, 'unauthorized', [
       bearerChallenge({ scope: 'mcp:read', error, resource_metadata: resourceMetadata }),
     ])
   }
 
   /** What is wrong with a message as a whole, in the way of its revision. */
   function refusal(error: ProtocolError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
-    if (!isModern) return json(200, errorText(id ?? null, legacyError(error, '')))
+    if (!isModern) return jsonText(200, errorText(id ?? null, legacyError(error, '')))
     const { error: told, status } = modernError(error, '')
-    return json(status === 200 ? 400 : status, errorText(id, told))
+    return jsonText(status === 200 ? 400 : status, errorText(id, told))
   }
 
   function askingOf({ head, caller, signal }: Exchange, send: (message: string) => void): Asking {
@@ -151,20 +144,20 @@ export function createEndpoint(parts: EndpointParts): Handler {
     answerOrStream(async send => {
       const asking = { ...askingOf(exchange, send), headers: exchange.head.headers }
       const { status, text } = await modern.answer(request, asking)
-      return { response: json(status, text), text }
+      return { response: jsonText(status, text), text }
     }, exchange.signal)
 
   const answerLegacy = (message: Received, exchange: Exchange): Promise<HttpResponse> =>
     answerOrStream(async send => {
       const session = singleSession(exchange)
       const text = await session.receive(message, askingOf(exchange, send))
-      return { response: text === undefined ? accepted : json(200, text), text }
+      return { response: text === undefined ? accepted : jsonText(200, text), text }
     }, exchange.signal)
 
   async function answerBatch(messages: readonly Received[], exchange: Exchange): Promise<HttpResponse> {
     const refuse = (problem: string) => {
       const error = new ProtocolError({ kind: 'invalid request', problem })
-      return json(400, errorText(undefined, modernError(error, '').error))
+      return jsonText(400, errorText(undefined, modernError(error, '').error))
     }
     const isModern = messages.some(message => eraOf(message, exchange.version).kind !== 'legacy')
     if (isModern) return refuse('a batch is of no revision that is asked for')
@@ -176,7 +169,7 @@ export function createEndpoint(parts: EndpointParts): Handler {
     const asking = { ...askingOf(exchange, () => {}), notify: undefined }
     const texts = await Promise.all(messages.map(message => session.receive(message, asking)))
     const said = texts.filter(text => text !== undefined)
-    return said.length === 0 ? accepted : json(200, `[${said.join(',')}]`)
+    return said.length === 0 ? accepted : jsonText(200, `[${said.join(',')}]`)
   }
 
   async function answer(parsed: Parsed, exchange: Exchange): Promise<HttpResponse> {
@@ -193,7 +186,7 @@ export function createEndpoint(parts: EndpointParts): Handler {
     const id = message.kind === 'request' ? message.id : undefined
     if (era.kind === 'refused') {
       const { error } = modernError(era.error, '')
-      return json(400, errorText(id, error))
+      return jsonText(400, errorText(id, error))
     }
     if (era.kind === 'legacy') return answerLegacy(message, exchange)
     switch (message.kind) {
@@ -212,10 +205,10 @@ export function createEndpoint(parts: EndpointParts): Handler {
 
   return async (head, body, signal) => {
     const { method, headers } = head
-    if (!isAllowedSite(headers, access)) return httpError(403, 'requests of this site are not allowed')
-    if (method !== 'POST') return httpError(405, 'POST is the only method here', [['Allow', 'POST']])
+    if (!isAllowedSite(headers, access)) return jsonError(403, 'requests of this site are not allowed')
+    if (method !== 'POST') return wrongMethod(['POST'])
     if (!isContentType(headers['content-type'], 'application/json'))
-      return httpError(415, 'the body must be application/json')
+      return jsonError(415, 'the body must be application/json')
     const who = await admitted(head, body)
     if ('status' in who) return who
     const version = headers['mcp-protocol-version']?.trim()
@@ -224,7 +217,7 @@ export function createEndpoint(parts: EndpointParts): Handler {
     } catch (error) {
       if (!(error instanceof CoreError && error.fault.kind === 'insufficient scope')) throw error
       const scope = error.fault.scopes.join(' ')
-      return httpError(403, 'the token is not for this', [
+      return jsonError(403, 'the token is not for this', [
         bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: resourceMetadata }),
       ])
     }

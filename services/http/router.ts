@@ -1,11 +1,20 @@
-/** Which route a path is of, and what stands where the route has a name. Pure. */
-import type { ApiRoute } from './route.ts'
+/** Which route answers a request, by its path and method. A service renders what no route answers in its own words. */
 
-type Matched =
-  | { readonly kind: 'route'; readonly route: ApiRoute; readonly parameters: { readonly [name: string]: string } }
-  | { readonly kind: 'other method'; readonly allowed: readonly ApiRoute['method'][] }
+/** The values of the parts of the path that a route names as `{name}`. */
+export type PathParameters = { readonly [name: string]: string }
+
+type Match<Route> =
+  | { readonly kind: 'route'; readonly route: Route; readonly parameters: PathParameters }
+  | { readonly kind: 'other method'; readonly allowed: readonly string[] }
   | { readonly kind: 'nothing' }
 
+type RouteKey = {
+  readonly method: string
+  /** As `/api/llm/chat`; a part such as `{id}` stands for any one part. */
+  readonly path: string
+}
+
+/** Longer ones fit no route. */
 const longestPart = 200
 
 function decoded(part: string): string | undefined {
@@ -16,7 +25,8 @@ function decoded(part: string): string | undefined {
   }
 }
 
-function parametersOf(template: string, path: string): { readonly [name: string]: string } | undefined {
+function parametersOf(template: string, path: string): PathParameters | undefined {
+  if (template === path && !template.includes('{')) return {}
   const [wanted, parts] = [template.split('/'), path.split('/')]
   if (wanted.length !== parts.length) return undefined
   const parameters = new Map<string, string>()
@@ -34,7 +44,10 @@ function parametersOf(template: string, path: string): { readonly [name: string]
   return Object.fromEntries(parameters)
 }
 
-export function matchRoute(routes: readonly ApiRoute[], method: string, path: string): Matched {
+export function matchRoute<Route extends RouteKey>(
+  routes: readonly Route[],
+  { method, path }: { readonly method: string; readonly path: string },
+): Match<Route> {
   const fitting = routes.flatMap(route => {
     const parameters = parametersOf(route.path, path)
     return parameters === undefined ? [] : [{ route, parameters }]
@@ -44,3 +57,9 @@ export function matchRoute(routes: readonly ApiRoute[], method: string, path: st
   if (fitting.length === 0) return { kind: 'nothing' }
   return { kind: 'other method', allowed: fitting.map(({ route }) => route.method) }
 }
+
+/** A route for GET that answers HEAD as well. */
+export const getRoutes = <Answer>(path: string, answer: Answer) => [
+  { method: 'GET', path, answer },
+  { method: 'HEAD', path, answer },
+]
