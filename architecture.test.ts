@@ -101,6 +101,28 @@ test('what services share knows none of them, and imports point one way there to
   expect(wrong).toEqual([])
 })
 
+/** The folders of the tool server, each with those of the others that it may import: the table of the decision. */
+function tableOfToolServer(): Map<string, readonly string[]> {
+  const named = (cell = '') => [...cell.matchAll(/`([\w-]+)`/g)].map(([, name = '']) => name)
+  const rows = readFileSync('docs/decisions/0046-tool-server.md', 'utf8').matchAll(/^\| (`.*) \|(.*)\|(.*)\|$/gm)
+  return new Map([...rows].flatMap(([, folders, , may]) => named(folders).map(folder => [folder, named(may)])))
+}
+
+test('folders of the tool server import what their table allows', () => {
+  const table = tableOfToolServer()
+  const folderOf = (path: string) => /^services\/mcp\/([^/]+)\//.exec(path)?.[1]
+  const inside = imports.filter(({ path, target }) => {
+    const [from, to] = [folderOf(path), folderOf(target)]
+    return from !== undefined && from !== to && target.startsWith('services/mcp/') && !isForTests(path)
+  })
+  expect(new Set(inside.map(({ path }) => folderOf(path)))).toEqual(
+    new Set([...table].flatMap(([folder, may]) => (may.length > 0 ? [folder] : []))),
+  )
+  expect(
+    inside.filter(({ path, target }) => !table.get(folderOf(path) ?? '')?.includes(folderOf(target) ?? '')),
+  ).toEqual([])
+})
+
 test('what runs inside a pod imports nothing outside its folder', () => {
   const inside = imports.filter(({ path }) => path.startsWith(`${alone}/`) && !isForTests(path))
   expect(inside.length).toBeGreaterThan(5)

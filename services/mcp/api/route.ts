@@ -2,6 +2,7 @@
  * One endpoint of the helper API, as its own part writes it: what is asked, by whom, and the JSON that answers. Who the caller is, that the
  * method is right and that the body is JSON of a lawful size has been seen to before.
  */
+import type { PathParameters } from '../../http/router.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Json, JsonObject } from '../core/json.ts'
 
@@ -11,7 +12,7 @@ export type ApiRequest = {
   /** As sent, not checked; null where the request has no body. */
   readonly body: Json
   /** What stands in the path where the route has `{name}`. */
-  readonly parameters: { readonly [name: string]: string }
+  readonly parameters: PathParameters
   /** Aborted when the client is gone. */
   readonly signal: AbortSignal
 }
