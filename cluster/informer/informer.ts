@@ -1,7 +1,7 @@
 /**
- * A cache of one kind that keeps itself up to date: what the reflector hears goes into the cache, and what changed there
- * goes to the handlers, in one order for all of them. A handler that throws is logged and counted; it stops neither the
- * stream nor another handler.
+ * A cache of one kind that follows the cluster. The reflector writes lists and events into the cache; every change of the
+ * cache goes to the handlers, in the same order for all. A handler that throws is logged and counted. It stops neither the
+ * stream nor other handlers.
  */
 import type { Logger } from 'pino'
 import { ClusterError } from '../errors.ts'
@@ -11,28 +11,28 @@ import { type Change, type IndexFunctions, ObjectCache } from './cache.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { keyText } from './key.ts'
 import { createNotifier, type Handler } from './notifier.ts'
-import { type Reflector, startReflector } from './reflector.ts'
+import { type Reflector, type ReflectorSink, startReflector } from './reflector.ts'
 import { createWaiters, type WaitOptions, type WaitResult } from './waiters.ts'
 
 export type InformerOptions<K extends KindName> = Selection & {
-  /** Pure functions of the object; `byIndex(name, value)` finds it under every value they give. */
+  /** Pure functions of the object; `byIndex(name, value)` finds the object by every value that they return. */
   indexes?: IndexFunctions<Kinds[K]> | undefined
-  /** What is kept of an object; must keep its identity and resourceVersion. Default: all but managedFields. */
+  /** Returns what the cache keeps of an object, identity and resourceVersion included. Default: all but managedFields. */
   transform?: ((object: Kinds[K]) => Kinds[K]) | undefined
   logger: Logger
 } & Partial<Clock>
 
-/** How well the informer follows; for readiness checks and metrics. Times are in ms since the epoch. */
+/** State for readiness checks and metrics. Times are in ms since the epoch. */
 export type InformerState = {
   kind: KindName
-  /** Whether the first list is in. It stays true from then on. */
+  /** Whether the first list has been read. */
   synced: boolean
   objects: number
-  /** When the server was last heard: a list, an event or a bookmark. */
+  /** Time of the last list, event or bookmark. */
   lastSync: number | undefined
-  /** Since when following fails; absent while it works. */
+  /** Time of the first failure since the informer last worked; absent while it works. */
   failingSince: number | undefined
-  /** Complete lists taken in, the first included. */
+  /** Complete lists that were read, the first included. */
   lists: number
   events: number
   failures: number
@@ -42,32 +42,32 @@ export type InformerState = {
 
 export type Informer<K extends KindName> = {
   /**
-   * Resolves once the first list is in and every handler has seen it; retries for ever.
-   * @throws ClusterError `Unavailable` where it is stopped before
+   * Resolves once the first list has been read and every handler has received it; retries for ever.
+   * @throws ClusterError `Unavailable` if it is stopped before
    */
   start(): Promise<void>
   stop(): Promise<void>
   readonly synced: boolean
-  /** As it is now; it changes in place. */
+  /** The current state; it changes in place. */
   readonly state: Readonly<InformerState>
   get(key: ObjectKey): Kinds[K] | undefined
   list(filter?: { namespace?: string | undefined }): Kinds[K][]
-  /** Throws where no index of that name was declared. */
+  /** @throws Error if no index of that name was declared */
   byIndex(index: string, value: string): Kinds[K][]
   /**
-   * Every change from now on, after the objects already there (as `set`). Returns what ends it. A rejected promise of an
-   * asynchronous handler is logged and counted like an exception.
+   * Calls the handler with the existing objects (as `set`), then with every change. Returns a function that unsubscribes.
+   * A rejected promise of an asynchronous handler is logged and counted like an exception.
    */
   onChange(handler: Handler<Kinds[K]>): () => void
   /**
-   * What a write of ours returned: from here on the cache is at least as new. An object outside the informer's
-   * namespace or labels is not taken in; one that is open no more stays until the watch lets go of it.
+   * Puts the result of a write into the cache, so that the cache is at least as new. Ignores an object outside the
+   * informer's namespace or labels. An object that is no longer open stays until the watch removes it.
    */
   writeThrough(object: Kinds[K]): void
   /**
-   * Waits until the predicate holds for the object (undefined: absent), looking at once and then at every change.
-   * Gives the last state either way; `satisfied` is false after the time, an abort or `stop()`.
-   * Rejects only where the predicate throws.
+   * Waits until the predicate holds for the object (undefined: absent); checks at once and after every change.
+   * Returns the last state in any case; `satisfied` is false after the timeout, an abort or `stop()`.
+   * Rejects only if the predicate throws.
    */
   waitFor(
     key: ObjectKey,
@@ -76,7 +76,7 @@ export type Informer<K extends KindName> = {
   ): Promise<WaitResult<Kinds[K]>>
 }
 
-/** The object without managedFields, which nobody reads and which are half of it; everything else is shared. */
+/** Returns the object without managedFields, which no code reads and which are half of its size. */
 export function withoutManagedFields<T extends Kinds[KindName]>(object: T): T {
   if (object.metadata.managedFields === undefined) return object
   const { managedFields: _, ...metadata } = object.metadata
@@ -88,33 +88,25 @@ const matches = (labels: LabelSelector | undefined, actual: Record<string, strin
     value === true ? actual?.[name] !== undefined : actual?.[name] === value,
   )
 
-/** A cache of `kind`; it does nothing until `start()`. */
-export function createInformer<K extends KindName>(
-  cluster: Cluster,
-  kind: K,
-  options: InformerOptions<K>,
-): Informer<K> {
-  type T = Kinds[K]
-  const { namespace, labels, open, logger } = options
-  const selection = { namespace, labels, open }
-  const clock: Clock = { now: options.now ?? systemClock.now, after: options.after ?? systemClock.after }
-  const state: InformerState = {
-    kind,
-    synced: false,
-    objects: 0,
-    lastSync: undefined,
-    failingSince: undefined,
-    lists: 0,
-    events: 0,
-    failures: 0,
-    handlerErrors: 0,
-  }
+const initialState = (kind: KindName): InformerState => ({
+  kind,
+  synced: false,
+  objects: 0,
+  lastSync: undefined,
+  failingSince: undefined,
+  lists: 0,
+  events: 0,
+  failures: 0,
+  handlerErrors: 0,
+})
 
+/** Logs and counts exceptions of the caller's functions. */
+function createGuard<T extends Kinds[KindName]>(state: InformerState, logger: Logger) {
   const complain = (what: string, object: T, error: unknown) => {
     state.handlerErrors++
-    logger.error({ kind, key: keyText(object.metadata), err: error }, `${what} failed`)
+    logger.error({ kind: state.kind, key: keyText(object.metadata), err: error }, `${what} failed`)
   }
-  /** A function of the caller's whose exception must not lose the object it was given. */
+  /** Wraps a function so that an exception does not lose the object: `otherwise` replaces it. */
   const guarded =
     <R>(what: string, call: (object: T) => R, otherwise: (object: T) => R) =>
     (object: T): R => {
@@ -125,7 +117,55 @@ export function createInformer<K extends KindName>(
         return otherwise(object)
       }
     }
+  return { complain, guarded }
+}
 
+/** Puts what the reflector reports into cache and state. */
+function createSink<T extends Kinds[KindName]>(parts: {
+  state: InformerState
+  cache: ObjectCache<T>
+  transform: (object: T) => T
+  publish: (changes: readonly Change<T>[]) => void
+  onSynced: () => void
+  clock: Clock
+}): ReflectorSink<T> {
+  const { state, cache, transform, publish, onSynced, clock } = parts
+  return {
+    replaceAll: (items, resourceVersion) => {
+      publish(cache.replaceAll(items, resourceVersion))
+      state.lists++
+      state.synced = true
+      onSynced()
+    },
+    observe: event => {
+      state.events++
+      publish(cache.observe(event.type === 'BOOKMARK' ? event : { ...event, object: transform(event.object) }))
+    },
+    heard: () => {
+      state.lastSync = clock.now()
+    },
+    recovered: () => {
+      state.failingSince = undefined
+    },
+    failed: () => {
+      state.failures++
+      state.failingSince ??= clock.now()
+    },
+  }
+}
+
+/** Creates a cache of `kind`; it does nothing until `start()`. */
+export function createInformer<K extends KindName>(
+  cluster: Cluster,
+  kind: K,
+  options: InformerOptions<K>,
+): Informer<K> {
+  type T = Kinds[K]
+  const { namespace, labels, open, logger } = options
+  const selection = { namespace, labels, open }
+  const clock: Clock = { now: options.now ?? systemClock.now, after: options.after ?? systemClock.after }
+  const state = initialState(kind)
+  const { complain, guarded } = createGuard<T>(state, logger)
   const transform = guarded<T>('the transform', options.transform ?? withoutManagedFields, object => object)
   const indexes: IndexFunctions<T> = {}
   for (const [name, valuesOf] of Object.entries(options.indexes ?? {}))
@@ -145,35 +185,13 @@ export function createInformer<K extends KindName>(
   let reflector: Reflector | undefined
   let stopped = false
   let started: PromiseWithResolvers<void> | undefined
-
-  const sink = {
-    replaceAll: (items: T[], resourceVersion: string) => {
-      publish(cache.replaceAll(items, resourceVersion))
-      state.lists++
-      state.synced = true
-      started?.resolve()
-    },
-    observe: (event: Parameters<typeof cache.observe>[0]) => {
-      state.events++
-      publish(cache.observe(event.type === 'BOOKMARK' ? event : { ...event, object: transform(event.object) }))
-    },
-    heard: () => {
-      state.lastSync = clock.now()
-    },
-    recovered: () => {
-      state.failingSince = undefined
-    },
-    failed: () => {
-      state.failures++
-      state.failingSince ??= clock.now()
-    },
-  }
+  const sink = createSink<T>({ state, cache, transform, publish, onSynced: () => started?.resolve(), clock })
 
   return {
     start() {
       if (!started) {
         started = Promise.withResolvers<void>()
-        // Who awaits it still sees the rejection; who does not is not brought down by it.
+        // A caller that awaits it still receives the rejection; without a caller, it must not end the process.
         started.promise.catch(() => {})
         if (!stopped) reflector = startReflector({ cluster, kind, selection, sink, keep: transform, clock, logger })
         else started.reject(new ClusterError('Unavailable', `the ${kind} informer is stopped`))

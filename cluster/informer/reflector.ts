@@ -1,9 +1,11 @@
 /**
- * Follows one kind of a cluster: lists it in pages, watches from the list's version, and goes on for ever. A stream that
- * ends is opened again from the last version seen; `Expired` lists anew; any other failure is retried with growing,
- * jittered delays, and after a few in a row it lists anew as well, since a server restored from a backup refuses our
- * version for ever without saying `Expired`. A stream that is silent for long is opened anew, so that a connection which
- * died without a word cannot make the cache old for ever.
+ * Follows one kind of a cluster: lists it in pages, then watches from the list's version, for ever.
+ *
+ * - A stream that ends is opened again from the last version.
+ * - After `Expired`, the kind is listed again.
+ * - Any other failure is retried with exponential, jittered delays. After a few failures in a row the kind is listed again,
+ *   since a server that was restored from a backup refuses our version without `Expired`.
+ * - A stream that is silent for long is opened again, so that a dead connection cannot make the cache stale for ever.
  */
 import type { Logger } from 'pino'
 import { isClusterError } from '../errors.ts'
@@ -11,14 +13,14 @@ import type { KindName, Kinds } from '../kinds.ts'
 import type { ListOptions, ListResult, Selection, WatchEvent, WatchOptions } from '../port.ts'
 import { backoffMs, type Clock, sleep } from './clock.ts'
 
-/** What is read of a page and not kept is garbage: of so many objects, most of it has gone before it would count as old. */
+/** Objects a page. What is read and not kept is garbage; of a page this small, most is collected while it is young. */
 const pageSize = 100
 const retry = { minimumMs: 100, maximumMs: 30_000 }
-/** A stream this old works, even where nothing happened on it yet. */
+/** A stream counts as working after this time, even without an event. */
 const settledMs = 5_000
-/** After this long (and up to twice as long) without an event or a bookmark, the stream is opened anew. */
+/** After this time (up to twice this) without an event or a bookmark, the stream is opened again. */
 const silenceMs = 5 * 60_000
-/** So many failures in a row, and the version itself is suspected. */
+/** After so many failures in a row, the version may be the cause. */
 const failuresBeforeRelist = 5
 
 /** What a reflector needs of a `Cluster`. */
@@ -27,13 +29,13 @@ export type ReflectedCluster<K extends KindName> = {
   watch(kind: K, options: WatchOptions): AsyncIterable<WatchEvent<Kinds[K]>>
 }
 
-/** What a reflector tells; every call is synchronous and must not throw. */
-type ReflectorSink<T> = {
+/** What a reflector reports to; every function is synchronous and must not throw. */
+export type ReflectorSink<T> = {
   replaceAll: (items: T[], resourceVersion: string) => void
   observe: (event: WatchEvent<T>) => void
-  /** The server was heard: a list, an event, a bookmark. */
+  /** Called at every list, event and bookmark. */
   heard: () => void
-  /** A stream works (again). */
+  /** Called when a stream works (again). */
   recovered: () => void
   failed: (error: unknown) => void
 }
@@ -42,95 +44,149 @@ export type Reflector = { stop: () => Promise<void> }
 
 const whole = <T>(object: T): T => object
 
-export function startReflector<K extends KindName>(options: {
+type ReflectorOptions<K extends KindName> = {
   cluster: ReflectedCluster<K>
   kind: K
   selection: Selection
   sink: ReflectorSink<Kinds[K]>
-  /** What is kept of a listed object: each page is let go of as soon as it is taken in. Default: all of it. */
+  /** Returns what is kept of a listed object; each page is released once it has been read. Default: the whole object. */
   keep?: ((object: Kinds[K]) => Kinds[K]) | undefined
   clock: Clock
   random?: () => number
   logger: Logger
-}): Reflector {
-  const { cluster, kind, selection, sink, clock, logger, random = Math.random, keep = whole } = options
-  const stopping = new AbortController()
-  /** The version to watch from; none: list first. */
-  let version: string | undefined
-  /** Failures since a stream last worked. */
-  let failures = 0
+}
 
-  const works = () => {
-    failures = 0
-    sink.recovered()
+export function startReflector<K extends KindName>(options: ReflectorOptions<K>): Reflector {
+  const following = new Following(options)
+  return { stop: () => following.stop() }
+}
+
+class Following<K extends KindName> {
+  readonly #options: ReflectorOptions<K>
+  readonly #random: () => number
+  readonly #keep: (object: Kinds[K]) => Kinds[K]
+  readonly #stopping = new AbortController()
+  readonly #running: Promise<void>
+  /** The version to watch from; undefined: list first. */
+  #version: string | undefined
+  /** Failures since a stream last worked. */
+  #failures = 0
+
+  constructor(options: ReflectorOptions<K>) {
+    this.#options = options
+    this.#random = options.random ?? Math.random
+    this.#keep = options.keep ?? whole
+    this.#running = this.#run()
   }
 
-  const pageFrom = (continueToken: string | undefined) =>
-    cluster.list(kind, { ...selection, limit: pageSize, continueToken })
+  stop(): Promise<void> {
+    this.#stopping.abort()
+    return this.#running
+  }
 
-  /**
-   * All pages of one consistent list, each asked for while the one before it is taken in. Where the pages expire underway, one
-   * list without pages is asked for.
-   */
-  const listAll = async (): Promise<ListResult<Kinds[K]>> => {
-    const items: Kinds[K][] = []
-    let next = pageFrom(undefined)
-    let continueToken: string | undefined
-    try {
-      for (;;) {
-        const page = await next
-        continueToken = page.continueToken
-        const isLast = !continueToken || stopping.signal.aborted
-        if (!isLast) {
-          next = pageFrom(continueToken)
-          // It may fail before it is awaited, and is awaited all the same.
-          next.catch(() => {})
-        }
-        for (const object of page.items) items.push(keep(object))
-        if (isLast) return { items, resourceVersion: page.resourceVersion }
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      try {
+        this.#version ??= await this.#relist()
+        if (signal.aborted) return
+        if (await this.#watchOnce(this.#version)) continue
+        this.#failures++
+      } catch (error) {
+        if (signal.aborted) return
+        this.#fail(error)
       }
-    } catch (error) {
-      if (!continueToken || !isClusterError(error, 'Expired')) throw error
-      const all = await cluster.list(kind, selection)
-      return { ...all, items: all.items.map(keep) }
+      const { clock } = this.#options
+      if (this.#failures > 0) await sleep(clock, backoffMs(this.#failures, retry, this.#random), signal)
     }
   }
 
-  /** A function of its own, so that the list is not kept by the frame that goes on to wait for events. */
-  const relist = async (): Promise<string> => {
-    const { items, resourceVersion } = await listAll()
-    if (!stopping.signal.aborted) {
+  #fail(error: unknown): void {
+    const { kind, sink, logger } = this.#options
+    const failures = ++this.#failures
+    const expired = isClusterError(error, 'Expired')
+    if (expired || failures >= failuresBeforeRelist) this.#version = undefined
+    if (expired) logger.info({ kind }, 'watch expired, listing again')
+    else {
+      sink.failed(error)
+      logger.warn({ kind, failures, err: error }, 'cannot follow the cluster, trying again')
+    }
+  }
+
+  #works(): void {
+    this.#failures = 0
+    this.#options.sink.recovered()
+  }
+
+  /** Separate from `#run`, so that its frame does not keep the list while it waits for events. */
+  async #relist(): Promise<string> {
+    const { items, resourceVersion } = await this.#listAll()
+    const { sink } = this.#options
+    if (!this.#stopping.signal.aborted) {
       sink.heard()
       sink.replaceAll(items, resourceVersion)
     }
     return resourceVersion
   }
 
-  /** Reads one stream to its end; `version` moves with every event. Resolves to whether it lived long enough. */
-  const watchOnce = async (from: string): Promise<boolean> => {
+  /**
+   * Reads all pages of one consistent list; each page is requested while the previous one is processed. If the pages expire
+   * meanwhile, requests the list without pages.
+   */
+  async #listAll(): Promise<ListResult<Kinds[K]>> {
+    const items: Kinds[K][] = []
+    let next = this.#pageFrom(undefined)
+    let continueToken: string | undefined
+    try {
+      for (;;) {
+        const page = await next
+        continueToken = page.continueToken
+        const isLast = !continueToken || this.#stopping.signal.aborted
+        if (!isLast) {
+          next = this.#pageFrom(continueToken)
+          // It may fail before it is awaited; the await still receives the error.
+          next.catch(() => {})
+        }
+        for (const object of page.items) items.push(this.#keep(object))
+        if (isLast) return { items, resourceVersion: page.resourceVersion }
+      }
+    } catch (error) {
+      if (!continueToken || !isClusterError(error, 'Expired')) throw error
+      const { cluster, kind, selection } = this.#options
+      const all = await cluster.list(kind, selection)
+      return { ...all, items: all.items.map(this.#keep) }
+    }
+  }
+
+  #pageFrom(continueToken: string | undefined): Promise<ListResult<Kinds[K]>> {
+    const { cluster, kind, selection } = this.#options
+    return cluster.list(kind, { ...selection, limit: pageSize, continueToken })
+  }
+
+  /** Reads one stream to its end; every event moves the version. Returns whether the stream lasted long enough. */
+  async #watchOnce(from: string): Promise<boolean> {
+    const { cluster, kind, selection, sink, clock } = this.#options
+    const { signal } = this.#stopping
     const stream = new AbortController()
     const abort = () => stream.abort()
-    stopping.signal.addEventListener('abort', abort, { once: true })
+    signal.addEventListener('abort', abort, { once: true })
     const openedAt = clock.now()
     let heardAt = openedAt
-    const allowedSilence = silenceMs * (1 + random())
+    const allowedSilence = silenceMs * (1 + this.#random())
     const checkSilence = () => {
       const left = heardAt + allowedSilence - clock.now()
       if (left <= 0) stream.abort()
       else cancelSilence = clock.after(left, checkSilence)
     }
     let cancelSilence = clock.after(allowedSilence, checkSilence)
-    const cancelSettled = clock.after(settledMs, works)
+    const cancelSettled = clock.after(settledMs, () => this.#works())
     try {
-      for await (const event of cluster.watch(kind, {
-        ...selection,
-        resourceVersion: from,
-        signal: stream.signal,
-      })) {
-        if (stopping.signal.aborted) break
-        version = event.type === 'BOOKMARK' ? event.resourceVersion : (event.object.metadata.resourceVersion ?? version)
+      const events = cluster.watch(kind, { ...selection, resourceVersion: from, signal: stream.signal })
+      for await (const event of events) {
+        if (signal.aborted) break
+        this.#version = versionOf(event) ?? this.#version
         heardAt = clock.now()
-        if (failures > 0) works()
+        if (this.#failures > 0) this.#works()
         sink.heard()
         sink.observe(event)
       }
@@ -138,37 +194,10 @@ export function startReflector<K extends KindName>(options: {
     } finally {
       cancelSilence()
       cancelSettled()
-      stopping.signal.removeEventListener('abort', abort)
+      signal.removeEventListener('abort', abort)
     }
-  }
-
-  const run = async () => {
-    while (!stopping.signal.aborted) {
-      try {
-        version ??= await relist()
-        if (stopping.signal.aborted) return
-        if (await watchOnce(version)) continue
-        failures++
-      } catch (error) {
-        if (stopping.signal.aborted) return
-        failures++
-        const expired = isClusterError(error, 'Expired')
-        if (expired || failures >= failuresBeforeRelist) version = undefined
-        if (expired) logger.info({ kind }, 'watch expired, listing again')
-        else {
-          sink.failed(error)
-          logger.warn({ kind, failures, err: error }, 'cannot follow the cluster, trying again')
-        }
-      }
-      if (failures > 0) await sleep(clock, backoffMs(failures, retry, random), stopping.signal)
-    }
-  }
-
-  const running = run()
-  return {
-    stop: () => {
-      stopping.abort()
-      return running
-    },
   }
 }
+
+const versionOf = (event: WatchEvent<Kinds[KindName]>): string | undefined =>
+  event.type === 'BOOKMARK' ? event.resourceVersion : event.object.metadata.resourceVersion
