@@ -1,8 +1,8 @@
 /**
- * Events that a user reads with `kubectl describe`. Recording one returns at once and never throws; writing is done behind
- * it, one request at a time. The same object, reason and message is one Event whose count grows; an object that causes too
- * many loses the surplus; what cannot be written is dropped and counted. A message never carries a password: what looks
- * like one is struck out.
+ * Records Events, which users read with `kubectl describe`. Recording returns at once and never throws; Events are written
+ * in the background, one request at a time. Events with the same object, reason and message are one Event with a count.
+ * Each object has a rate limit. Events that exceed it or cannot be written are dropped and counted. What looks like a
+ * secret is removed from messages.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -14,13 +14,13 @@ import { timestamp } from '../values/time.ts'
 import type { Metrics } from './metrics.ts'
 
 export type EventRecorder = {
-  /** `reason` in UpperCamelCase, `message` a sentence; cut at 1,024 bytes, which is Kubernetes' limit. */
+  /** `reason` is in UpperCamelCase. `message` is a sentence, cut at 1,024 bytes, which is Kubernetes' limit. */
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
-  /** Writes what is waiting, for at most 2 s; nothing is recorded from then on. */
+  /** Stops recording, and writes queued Events for at most 2 s. */
   stop(): Promise<void>
 }
 
-/** One Event: `count` as recorded, `written` as the cluster has it. */
+/** One Event: `count` is what was recorded, `written` is the Event in the cluster. */
 type Series = {
   readonly subject: Event['involvedObject'] & { name: string }
   readonly type: 'Normal' | 'Warning'
@@ -39,10 +39,10 @@ const maximumSeries = 4096
 const attempts = 3
 const retry = { minimumMs: 200, maximumMs: 2_000 }
 const flushMs = 2_000
-/** client-go's: 25 at once for one object, then one in five minutes. */
+/** As in client-go: 25 at once for one object, then one in five minutes. */
 const defaultRate = { perSecond: 1 / 300, burst: 25 }
 
-/** Cuts at a whole character, at most `bytes` long in UTF-8. */
+/** Cuts a text to at most `bytes` in UTF-8, at a whole character. */
 export function truncateUtf8(text: string, bytes: number): string {
   const encoded = Buffer.from(text)
   if (encoded.length <= bytes) return text
@@ -51,7 +51,7 @@ export function truncateUtf8(text: string, bytes: number): string {
   return `${encoded.subarray(0, end).toString()}…`
 }
 
-/** Strikes out what looks like a secret: URI user information, `password=`-like pairs, bearer tokens, PEM private keys. */
+/** Replaces what looks like a secret: URI user information, `password=`-like pairs, bearer tokens, PEM private keys. */
 export function withoutSecrets(text: string): string {
   return text
     .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, '[private key]')
@@ -60,7 +60,7 @@ export function withoutSecrets(text: string): string {
     .replace(/\b(bearer)\s+[\w.~+/=-]+/gi, '$1 ***')
 }
 
-/** Of a cache that forgets what was unused for longest. */
+/** Returns the cached value, or creates and caches it. */
 function remembered<T extends object>(cache: LRUCache<string, T>, key: string, make: () => T): T {
   const value = cache.get(key) ?? make()
   cache.set(key, value)
@@ -76,95 +76,56 @@ const referenceTo = ({ apiVersion, kind, metadata }: AnyObject): Series['subject
   ...(metadata.resourceVersion && { resourceVersion: metadata.resourceVersion }),
 })
 
-export function createEventRecorder(options: {
+type RecorderOptions = {
   cluster: Cluster
-  /** Who reports, such as `espalier-operator`, and which process of it. */
+  /** The reporting component, such as `espalier-operator`, and the process of it. */
   component: string
   instance: string
   logger: Logger
   metrics?: Metrics | undefined
   rate?: { perSecond: number; burst: number }
   clock?: Clock
-}): EventRecorder {
-  const { cluster, component, instance, logger, metrics, rate = defaultRate, clock = systemClock } = options
-  const allSeries = new LRUCache<string, Series>({ max: maximumSeries })
-  const buckets = new TokenBuckets(clock.now, rate, maximumSeries)
-  const waiting: Series[] = []
-  const stopping = new AbortController()
-  let stopped = false
-  let writing: Promise<void> | undefined
+}
 
-  const draft = ({ subject, type, reason, message, firstAt, lastAt, count }: Series): Event => {
-    return {
-      apiVersion: 'v1',
-      kind: 'Event',
-      metadata: {
-        name: `${subject.name.slice(0, 230)}.${randomBytes(8).toString('hex')}`,
-        // Events on cluster-scoped objects belong here; the API server accepts no other namespace.
-        namespace: subject.namespace ?? 'default',
-      },
-      involvedObject: subject,
-      type,
-      reason,
-      message,
-      count,
-      firstTimestamp: timestamp(firstAt),
-      lastTimestamp: timestamp(lastAt),
-      source: { component },
-      reportingComponent: component,
-      reportingInstance: instance,
-    }
-  }
-
-  const write = async (series: Series): Promise<void> => {
-    const { written, count, lastAt } = series
-    try {
-      series.written = written
-        ? await cluster.replace('Event', { ...written, count, lastTimestamp: timestamp(lastAt) })
-        : await cluster.create('Event', draft(series))
-    } catch (error) {
-      // The Event ran out or was changed by somebody: the next attempt makes a new one.
-      series.written = undefined
-      throw error
-    }
-  }
-
-  const writeOrDrop = async (series: Series): Promise<void> => {
-    for (let failures = 0; ; ) {
+export function createEventRecorder(options: RecorderOptions): EventRecorder {
+  const recorder = new QueuedRecorder(options)
+  return {
+    record(subject, type, reason, message) {
       try {
-        await write(series)
-        metrics?.event('written')
-        return
+        recorder.record(subject, type, reason, message)
       } catch (error) {
-        failures++
-        const hopeless = isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')
-        if (hopeless || failures >= attempts || stopping.signal.aborted) {
-          metrics?.event('dropped')
-          logger.debug({ err: error, reason: series.reason }, 'an event could not be written')
-          return
-        }
-        if (!isClusterError(error, 'Conflict', 'NotFound', 'AlreadyExists'))
-          await sleep(clock, backoffMs(failures, retry), stopping.signal)
+        options.logger.error({ err: error }, 'an event could not be recorded')
       }
-    }
+    },
+    stop: () => recorder.stop(),
+  }
+}
+
+class QueuedRecorder implements EventRecorder {
+  readonly #options: RecorderOptions
+  readonly #clock: Clock
+  readonly #series = new LRUCache<string, Series>({ max: maximumSeries })
+  readonly #buckets: TokenBuckets
+  readonly #waiting: Series[] = []
+  readonly #stopping = new AbortController()
+  #stopped = false
+  #writing: Promise<void> | undefined
+
+  constructor(options: RecorderOptions) {
+    const { rate = defaultRate, clock = systemClock } = options
+    this.#options = options
+    this.#clock = clock
+    this.#buckets = new TokenBuckets(clock.now, rate, maximumSeries)
   }
 
-  const writeAll = async (): Promise<void> => {
-    for (let next = waiting.shift(); next; next = waiting.shift()) {
-      next.waiting = false
-      await writeOrDrop(next)
-    }
-    writing = undefined
-  }
-
-  const record: EventRecorder['record'] = (subject, type, givenReason, givenMessage) => {
-    if (stopped) return
-    const now = clock.now()
+  record(subject: AnyObject, type: Series['type'], givenReason: string, givenMessage: string): void {
+    if (this.#stopped) return
+    const now = this.#clock.now()
     const { namespace = '', name, uid = '' } = subject.metadata
     const place = `${subject.kind}/${namespace}/${name}/${uid}`
     const reason = givenReason.slice(0, reasonLength)
     const message = truncateUtf8(withoutSecrets(givenMessage), messageBytes)
-    const series = remembered(allSeries, JSON.stringify([place, type, reason, message]), () => ({
+    const series = remembered(this.#series, JSON.stringify([place, type, reason, message]), () => ({
       subject: referenceTo(subject),
       type,
       reason,
@@ -178,33 +139,93 @@ export function createEventRecorder(options: {
     series.count++
     series.lastAt = now
     if (series.waiting) return
-    if (!buckets.of(place).take() || waiting.length >= maximumSeries) {
-      metrics?.event('dropped')
+    if (!this.#buckets.of(place).take() || this.#waiting.length >= maximumSeries) {
+      this.#options.metrics?.event('dropped')
       return
     }
     series.waiting = true
-    waiting.push(series)
-    writing ??= writeAll()
+    this.#waiting.push(series)
+    this.#writing ??= this.#writeAll()
   }
 
-  return {
-    record(subject, type, reason, message) {
+  async stop(): Promise<void> {
+    const { signal } = this.#stopping
+    this.#stopped = true
+    const cancel = this.#clock.after(flushMs, () => this.#stopping.abort())
+    const gaveUp = new Promise<void>(resolve => {
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    await Promise.race([this.#writing, gaveUp])
+    cancel()
+    this.#stopping.abort()
+    this.#waiting.length = 0
+  }
+
+  async #writeAll(): Promise<void> {
+    for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
+      next.waiting = false
+      await this.#writeOrDrop(next)
+    }
+    this.#writing = undefined
+  }
+
+  async #writeOrDrop(series: Series): Promise<void> {
+    const { metrics, logger } = this.#options
+    const { signal } = this.#stopping
+    for (let failures = 0; ; ) {
       try {
-        record(subject, type, reason, message)
+        await this.#write(series)
+        metrics?.event('written')
+        return
       } catch (error) {
-        logger.error({ err: error }, 'an event could not be recorded')
+        failures++
+        const hopeless = isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')
+        if (hopeless || failures >= attempts || signal.aborted) {
+          metrics?.event('dropped')
+          logger.debug({ err: error, reason: series.reason }, 'an event could not be written')
+          return
+        }
+        if (!isClusterError(error, 'Conflict', 'NotFound', 'AlreadyExists'))
+          await sleep(this.#clock, backoffMs(failures, retry), signal)
       }
-    },
-    async stop() {
-      stopped = true
-      const cancel = clock.after(flushMs, () => stopping.abort())
-      const gaveUp = new Promise<void>(resolve => {
-        stopping.signal.addEventListener('abort', () => resolve(), { once: true })
-      })
-      await Promise.race([writing, gaveUp])
-      cancel()
-      stopping.abort()
-      waiting.length = 0
-    },
+    }
+  }
+
+  async #write(series: Series): Promise<void> {
+    const { cluster, component, instance } = this.#options
+    const { written, count, lastAt } = series
+    try {
+      series.written = written
+        ? await cluster.replace('Event', { ...written, count, lastTimestamp: timestamp(lastAt) })
+        : await cluster.create('Event', eventOf(series, component, instance))
+    } catch (error) {
+      // The Event expired or another client changed it: the next attempt creates a new one.
+      series.written = undefined
+      throw error
+    }
   }
 }
+
+const eventOf = (
+  { subject, type, reason, message, firstAt, lastAt, count }: Series,
+  component: string,
+  instance: string,
+): Event => ({
+  apiVersion: 'v1',
+  kind: 'Event',
+  metadata: {
+    name: `${subject.name.slice(0, 230)}.${randomBytes(8).toString('hex')}`,
+    // The API server accepts Events on cluster-scoped objects in this namespace only.
+    namespace: subject.namespace ?? 'default',
+  },
+  involvedObject: subject,
+  type,
+  reason,
+  message,
+  count,
+  firstTimestamp: timestamp(firstAt),
+  lastTimestamp: timestamp(lastAt),
+  source: { component },
+  reportingComponent: component,
+  reportingInstance: instance,
+})
