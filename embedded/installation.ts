@@ -1,10 +1,11 @@
 /**
- * The embedded default: store, process runtime, gateway, operator and API in one process, each the same code as on
- * Kubernetes but for what stands behind the `Cluster` port. The gateway has a thread of its own. Parts start in the order in which each needs the one
- * before and stop in reverse; where one cannot start, those already running are stopped again.
+ * The embedded default: store, process runtime, gateway, operator and API in one process. Each is the same code as on
+ * Kubernetes, except for the implementation of the `Cluster` port. The gateway runs in a thread of its own. Parts start in
+ * the order of their dependencies and stop in reverse. If one cannot start, those that run are stopped again.
  */
 import { chmod, mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import type { JWK } from 'jose'
 import type { Logger } from 'pino'
 import { apiConfiguration } from '../api/configuration.ts'
 import { type Api, startApi } from '../api/index.ts'
@@ -17,12 +18,19 @@ import { bootstrap, readAuthority } from './bootstrap.ts'
 import { gatewayHost } from './catalog.ts'
 import { followGatewayCertificate, gatewayNames } from './certificate.ts'
 import { EmbeddedError } from './errors.ts'
-import { startGatewayThread } from './gateway/thread.ts'
+import { type GatewayThread, startGatewayThread } from './gateway/thread.ts'
 import { watchHome } from './home.ts'
 import { assertPortFree, ephemeralPortsWarning } from './ports.ts'
 import { keepRecords } from './rescue/keep.ts'
 import { requireStore } from './rescue/lost.ts'
-import { type Copies, createPostgresImages, type ImageResolver, RuntimeError, startRuntime } from './runtime/index.ts'
+import {
+  type Copies,
+  createPostgresImages,
+  type ImageResolver,
+  type Runtime,
+  RuntimeError,
+  startRuntime,
+} from './runtime/index.ts'
 import { pathsOf, type Settings } from './settings.ts'
 import { openStore, protections, type Store } from './store/index.ts'
 import { audience, ensureTokenKey, issuer } from './tokens.ts'
@@ -43,7 +51,7 @@ export type Installation = {
   stop(): Promise<void>
 }
 
-/** Stops what was pushed, last first; one that fails does not keep the others running. */
+/** Runs the pushed steps, last first. If one fails, the others still run. */
 class Teardown {
   readonly #steps: (() => Promise<void>)[] = []
   push(step: () => Promise<void>): void {
@@ -58,7 +66,7 @@ class Teardown {
   }
 }
 
-/** Makes a directory and those above it. (Node's own recursive mkdir never ends where a kernel file system refuses.) */
+/** Creates a directory and its parents. (Node's recursive mkdir never ends if a kernel file system refuses.) */
 async function makeDirectory(path: string): Promise<void> {
   const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : undefined)
   const make = () =>
@@ -72,7 +80,7 @@ async function makeDirectory(path: string): Promise<void> {
   })
 }
 
-/** The home must let the user that Postgres runs as pass through, and nobody else look around. */
+/** Creates the home. The user that Postgres runs as may pass through it; no other user may list it. */
 async function makeHome({ home, runAs }: Settings): Promise<void> {
   try {
     await makeDirectory(home)
@@ -83,7 +91,7 @@ async function makeHome({ home, runAs }: Settings): Promise<void> {
   }
 }
 
-/** Kept on the disk, so that databases can be deleted when it is full: hundreds of deletions. */
+/** The store's reserve for a full disk: enough for hundreds of deletions. */
 const reserveBytes = 16 * 1024 * 1024
 
 const fullMessage = (home: string): string =>
@@ -91,7 +99,7 @@ const fullMessage = (home: string): string =>
 
 const postgresImage = (major: PgVersion): string => `postgres:${major}`
 
-/** Without a server for the default version there is nothing to try. */
+/** Checks that a Postgres of the default version is installed. */
 async function assertPostgres(images: ImageResolver): Promise<void> {
   try {
     await images(postgresImage(defaultPgVersion))
@@ -101,120 +109,175 @@ async function assertPostgres(images: ImageResolver): Promise<void> {
   }
 }
 
+type ApiOptions = Parameters<typeof startApi>[0]
+type OperatorOptions = Parameters<typeof startOperator>[0]
+
+/** What every step of a start needs. Each step pushes how to stop what it has started. */
+type Start = {
+  settings: Settings
+  logger: Logger
+  images: ImageResolver
+  teardown: Teardown
+}
+
 /**
- * Starts an installation, new or with the data it had.
- * @throws EmbeddedError with one line for the user: a port taken, no permission, another process on the same home
+ * Starts an installation, new or with its existing data.
+ * @throws EmbeddedError with one line for the user: a port in use, no permission, another process with the same home
  */
 export async function startInstallation(
   settings: Settings,
   logger: Logger,
   images: ImageResolver = createPostgresImages({ home: settings.home, owner: settings.runAs }),
 ): Promise<Installation> {
+  await assertCanStart(settings, logger, images)
+  const teardown = new Teardown()
+  try {
+    return await startParts({ settings, logger, images, teardown })
+  } catch (error) {
+    await teardown.run().catch((failure: unknown) => logger.error({ err: failure }, 'stopping after a failed start'))
+    throw error
+  }
+}
+
+async function assertCanStart(settings: Settings, logger: Logger, images: ImageResolver): Promise<void> {
   if (process.platform !== 'linux') throw new EmbeddedError('the embedded default runs on Linux only')
-  const { home, listenHost, apiPort, ports, runAs, pool } = settings
-  const databasePorts = { first: ports.first, last: ports.last - 1 }
+  const { home, listenHost, apiPort, ports } = settings
   await makeHome(settings)
   await assertPortFree(listenHost, apiPort, 'ESPALIER_API_PORT')
   await assertPortFree(listenHost, ports.last, 'ESPALIER_PORTS')
   const warning = await ephemeralPortsWarning(ports)
   if (warning !== undefined) logger.warn(warning)
-  const paths = pathsOf(home)
-  requireStore(paths)
+  requireStore(pathsOf(home))
   await assertPostgres(images)
+}
 
-  const teardown = new Teardown()
-  try {
-    const store = await openStore({
-      directory: paths.store,
-      definitions: Object.values(declarations).map(definitionOf),
-      reserveBytes,
-      admissions: [protections],
-      logger,
-    })
-    teardown.push(() => store.close())
-    await bootstrap(store.connect('espalier-bootstrap'), databasePorts)
-    const publicKey = await ensureTokenKey(home)
+async function startParts(start: Start): Promise<Installation> {
+  const { settings, teardown } = start
+  const { home, apiPort, ports } = settings
+  const store = await startStore(start)
+  const publicKey = await ensureTokenKey(home)
+  // The gateway stops after the databases, so that it can send their clients why the session ends.
+  const gateway = await startGateway(start, store)
+  const runtime = await startPods(start, store, gateway)
+  const watch = watchHome(home, [pathsOf(home).store, ...runtime.directories])
+  teardown.push(async () => watch.stop())
+  await startRecords(start, store, runtime)
+  await gateway.started
 
-    // The gateway stops after the databases, so that their clients read why the session ends.
-    let api: Api | undefined
-    const authority = await readAuthority(store.connect('espalier-bootstrap'))
-    const gateway = startGatewayThread({
-      cluster: store.connect('espalier-gateway'),
-      identity: 'embedded',
-      listenHost,
-      // Until the operator's is read, which then is kept fresh.
-      certificate: issueServerCertificate(authority, gatewayNames, Date.now),
-      logger: logger.child({ part: 'gateway' }),
-    })
-    teardown.push(() => gateway.stop({ drainMs: 0 }))
-    const certificate = followGatewayCertificate({
-      cluster: store.connect('espalier-gateway'),
-      use: gateway.setCertificate,
-      logger: logger.child({ part: 'gateway' }),
-    })
-    teardown.push(() => certificate.stop())
+  const disk = () => (store.isDiskFull() || runtime.isDiskFull() ? fullMessage(home) : undefined)
+  let api: Api | undefined
+  await startControllers(start, store, {
+    otherChecks: { home: watch.check, gateway: gateway.check, disk },
+    otherFigures: () => [gateway.figures, ...(api === undefined ? [] : [api.registry])],
+  })
+  const unready = () => watch.check() ?? gateway.check() ?? disk()
+  api = await startHttp(start, store, { publicKey, unready, resolve: target => runtime.resolve(target) })
 
-    const started = await startRuntime({
-      cluster: store.connect('espalier-runtime'),
-      directory: paths.runtime,
-      images,
-      ...{ runAs, pool },
-      logger: logger.child({ part: 'runtime' }),
-    })
-    teardown.push(() => started.stop())
-    started.followEndpoints(gateway.setEndpoints)
-    const watch = watchHome(home, [paths.store, ...started.directories])
-    teardown.push(async () => watch.stop())
-    const disk = () => (store.isDiskFull() || started.isDiskFull() ? fullMessage(home) : undefined)
-    store.setLogSource((pod, options) => started.logs(pod, options))
-    const records = await keepRecords({
-      cluster: store.connect('espalier-records'),
-      directoryOf: started.volumeDirectory,
-      logger: logger.child({ part: 'records' }),
-    })
-    teardown.push(() => records.stop())
-
-    await gateway.started
-    const operator = await startOperator({
-      cluster: store.connect('espalier-operator'),
-      configuration: operatorConfiguration.parse({
-        images: { postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])) },
-        leaderElection: false,
-        http: { host: listenHost, port: ports.last },
-        certificates: { gateway: gatewayNames },
-      }),
-      identity: 'embedded',
-      otherChecks: { home: watch.check, gateway: gateway.check, disk },
-      otherFigures: () => [gateway.figures, ...(api === undefined ? [] : [api.registry])],
-      logger,
-    })
-    teardown.push(() => operator.stop())
-
-    const listening = await startApi({
-      cluster: store.connect('espalier-api'),
-      configuration: apiConfiguration.parse({
-        listen: { host: listenHost, port: apiPort },
-        authentication: { publicKey, issuer, audience },
-        auditFile: paths.auditLog,
-      }),
-      unready: () => watch.check() ?? gateway.check() ?? disk(),
-      resolve: target => started.resolve(target),
-      logger: logger.child({ part: 'api' }),
-    })
-    api = listening
-    teardown.push(() => listening.stop())
-
-    return {
-      api: `http://${gatewayHost}:${apiPort}`,
-      docs: `http://${gatewayHost}:${apiPort}/docs`,
-      metrics: `http://${gatewayHost}:${ports.last}/metrics`,
-      copies: started.copies,
-      store,
-      failed: Promise.race([watch.gone, gateway.failed]),
-      stop: () => teardown.run(),
-    }
-  } catch (error) {
-    await teardown.run().catch((failure: unknown) => logger.error({ err: failure }, 'stopping after a failed start'))
-    throw error
+  return {
+    api: `http://${gatewayHost}:${apiPort}`,
+    docs: `http://${gatewayHost}:${apiPort}/docs`,
+    metrics: `http://${gatewayHost}:${ports.last}/metrics`,
+    copies: runtime.copies,
+    store,
+    failed: Promise.race([watch.gone, gateway.failed]),
+    stop: () => teardown.run(),
   }
+}
+
+async function startStore({ settings: { home, ports }, logger, teardown }: Start): Promise<Store> {
+  const store = await openStore({
+    directory: pathsOf(home).store,
+    definitions: Object.values(declarations).map(definitionOf),
+    reserveBytes,
+    admissions: [protections],
+    logger,
+  })
+  teardown.push(() => store.close())
+  await bootstrap(store.connect('espalier-bootstrap'), { first: ports.first, last: ports.last - 1 })
+  return store
+}
+
+async function startGateway({ settings, logger, teardown }: Start, store: Store): Promise<GatewayThread> {
+  const authority = await readAuthority(store.connect('espalier-bootstrap'))
+  const gateway = startGatewayThread({
+    cluster: store.connect('espalier-gateway'),
+    identity: 'embedded',
+    listenHost: settings.listenHost,
+    // Used until the operator's certificate is read, which is then followed.
+    certificate: issueServerCertificate(authority, gatewayNames, Date.now),
+    logger: logger.child({ part: 'gateway' }),
+  })
+  teardown.push(() => gateway.stop({ drainMs: 0 }))
+  const certificate = followGatewayCertificate({
+    cluster: store.connect('espalier-gateway'),
+    use: gateway.setCertificate,
+    logger: logger.child({ part: 'gateway' }),
+  })
+  teardown.push(() => certificate.stop())
+  return gateway
+}
+
+async function startPods(
+  { settings: { home, runAs, pool }, logger, images, teardown }: Start,
+  store: Store,
+  gateway: GatewayThread,
+): Promise<Runtime> {
+  const runtime = await startRuntime({
+    cluster: store.connect('espalier-runtime'),
+    directory: pathsOf(home).runtime,
+    ...{ images, runAs, pool },
+    logger: logger.child({ part: 'runtime' }),
+  })
+  teardown.push(() => runtime.stop())
+  runtime.followEndpoints(gateway.setEndpoints)
+  store.setLogSource((pod, options) => runtime.logs(pod, options))
+  return runtime
+}
+
+async function startRecords({ logger, teardown }: Start, store: Store, runtime: Runtime): Promise<void> {
+  const records = await keepRecords({
+    cluster: store.connect('espalier-records'),
+    directoryOf: runtime.volumeDirectory,
+    logger: logger.child({ part: 'records' }),
+  })
+  teardown.push(() => records.stop())
+}
+
+async function startControllers(
+  { settings: { listenHost, ports }, logger, teardown }: Start,
+  store: Store,
+  health: Pick<OperatorOptions, 'otherChecks' | 'otherFigures'>,
+): Promise<void> {
+  const operator = await startOperator({
+    cluster: store.connect('espalier-operator'),
+    configuration: operatorConfiguration.parse({
+      images: { postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])) },
+      leaderElection: false,
+      http: { host: listenHost, port: ports.last },
+      certificates: { gateway: gatewayNames },
+    }),
+    identity: 'embedded',
+    ...health,
+    logger,
+  })
+  teardown.push(() => operator.stop())
+}
+
+async function startHttp(
+  { settings: { home, listenHost, apiPort }, logger, teardown }: Start,
+  store: Store,
+  { publicKey, unready, resolve }: Pick<ApiOptions, 'unready' | 'resolve'> & { publicKey: JWK },
+): Promise<Api> {
+  const api = await startApi({
+    cluster: store.connect('espalier-api'),
+    configuration: apiConfiguration.parse({
+      listen: { host: listenHost, port: apiPort },
+      authentication: { publicKey, issuer, audience },
+      auditFile: pathsOf(home).auditLog,
+    }),
+    ...{ unready, resolve },
+    logger: logger.child({ part: 'api' }),
+  })
+  teardown.push(() => api.stop())
+  return api
 }
