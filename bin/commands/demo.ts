@@ -61,6 +61,24 @@ async function tour(base: string, token: string): Promise<void> {
   )
   const { connection } = await findConnection(client, { name: created.name, role: 'app' }, console.log)
   const way = { connection, authority: await client.authority() }
+  await connectAndWrite(client, created.id, way)
+  await backUpAndRestore(client, created.id, way)
+  await branchAndDelete(client, created.id, way)
+  await step(
+    'Delete it',
+    () => client.remove(created.id),
+    () => 'gone',
+  )
+  await step(
+    'List what is left',
+    () => client.list(),
+    list => `${list.length} databases`,
+  )
+}
+
+type Client = ReturnType<typeof createClient>
+
+async function connectAndWrite(client: Client, id: string, way: Way): Promise<void> {
   await step(
     'Connect to it before anybody is allowed',
     () => denial(way),
@@ -69,7 +87,7 @@ async function tour(base: string, token: string): Promise<void> {
   const address = await client.clientIp()
   await step(
     `Allow this address, ${address}`,
-    () => client.change(created.id, { ip_allowlist: { rules: [{ cidr: address, label: 'this machine' }] } }),
+    () => client.change(id, { ip_allowlist: { rules: [{ cidr: address, label: 'this machine' }] } }),
     ({ status, ip_allowlist }) =>
       `${status}, allowlist ${ip_allowlist.state}: ${ip_allowlist.rules.map(rule => rule.cidr)}`,
   )
@@ -83,12 +101,15 @@ async function tour(base: string, token: string): Promise<void> {
   )
   await step(
     'Give it a name for people',
-    () => client.change(created.id, { display_name: 'The fruit shop' }),
+    () => client.change(id, { display_name: 'The fruit shop' }),
     ({ display_name, status }) => `${display_name}, ${status}`,
   )
+}
+
+async function backUpAndRestore(client: Client, id: string, way: Way): Promise<void> {
   const backup = await step(
     'Take a backup, while it serves',
-    () => client.backUp(created.id),
+    () => client.backUp(id),
     ({ status }) => status,
   )
   await step(
@@ -98,7 +119,7 @@ async function tour(base: string, token: string): Promise<void> {
   )
   await step(
     'Restore the backup, in place',
-    () => client.restore(created.id, backup.id),
+    () => client.restore(id, backup.id),
     ({ status }) => `${status}, at the same address, with the same password`,
   )
   await step(
@@ -106,14 +127,17 @@ async function tour(base: string, token: string): Promise<void> {
     () => query(way, 'SELECT count(*) AS fruit FROM fruit'),
     rows => JSON.stringify(rows[0]),
   )
+}
+
+async function branchAndDelete(client: Client, id: string, way: Way): Promise<void> {
   const branch = await step(
     'Make a branch of it',
-    () => client.branch(created.id),
+    () => client.branch(id),
     ({ name, status }) => `${name} is ${status}, with an address and passwords of its own`,
   )
   if (branch.connection === undefined) throw new Error('the branch has no connection')
   const ofBranch = {
-    connection: { ...branch.connection, host: branch.connection.host ?? connection.host },
+    connection: { ...branch.connection, host: branch.connection.host ?? way.connection.host },
     authority: way.authority,
   }
   await step(
@@ -127,18 +151,8 @@ async function tour(base: string, token: string): Promise<void> {
   )
   await step(
     'Delete the branch',
-    () => client.removeBranch(created.id, branch.id),
+    () => client.removeBranch(id, branch.id),
     () => 'gone',
-  )
-  await step(
-    'Delete it',
-    () => client.remove(created.id),
-    () => 'gone',
-  )
-  await step(
-    'List what is left',
-    () => client.list(),
-    list => `${list.length} databases`,
   )
 }
 
