@@ -69,8 +69,10 @@ export function bodySql({ shape }: BodyPlan, rows: Rows): string {
     }
     case 'csv':
       return csv
-    case 'ndjson':
-      return `coalesce(string_agg(${line(scalar ? 'to_json(rst_rows.pgrst_scalar)' : 'row_to_json(rst_rows)')} || E'\\n', ''), '')`
+    case 'ndjson': {
+      const text = `${line(scalar ? 'to_json(rst_rows.pgrst_scalar)' : 'row_to_json(rst_rows)')} || E'\\n'`
+      return shown === 'first' ? `coalesce((array_agg(${text}))[1], '')` : `coalesce(string_agg(${text}, ''), '')`
+    }
     case 'geojson':
       return geojson
     case 'handler': {

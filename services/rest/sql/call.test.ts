@@ -94,16 +94,19 @@ test('of a list a function takes the first record, and from CSV its columns by t
 test('of the rows that an embedding to one has for a single row, the first is the body', () => {
   const returns = { kind: 'composite', type: own('projects'), isAlias: false } as const
   const routines = new Map([['test', new Map([['one', [routine('one', [], { returns })]]])]])
-  const answerOf = (select: string, asked: Asked = {}) =>
-    /SELECT (\S+|least.*\)) AS total, 1 AS rows,.* AS updated, (.*) AS body FROM/
-      .exec(rendered(`GET /rpc/one?select=${select}`, asked, {}, { ...sampleCache, routines }).main.text)
-      ?.slice(1)
+  const answerOf = (select: string, asked: Asked = {}) => {
+    const cache = { ...sampleCache, routines }
+    const { main } = rendered(`GET /rpc/one?select=${select}`, asked, { ndjsonEnabled: true }, cache)
+    return /SELECT (\S+|least.*\)) AS total, 1 AS rows,.* AS updated, (.*) AS body FROM/s.exec(main.text)?.slice(1)
+  }
   const only = "coalesce(string_agg(row_to_json(rst_rows)::text, ','), 'null')"
   const first = "coalesce((array_agg(row_to_json(rst_rows)::text))[1], 'null')"
   expect(answerOf('id,tasks(id)', { prefer: 'count=exact' })).toEqual(['count(*)', only])
   for (const accept of ['application/json', 'application/vnd.pgrst.object+json'])
     for (const select of ['clients(id)', '...clients(id)', 'id,newest_task(id)'])
       expect(answerOf(select, { accept })).toEqual(['NULL::int8', first])
+  const [, lines] = answerOf('clients(id)', { accept: 'application/x-ndjson' }) ?? []
+  expect(lines).toMatch(/^coalesce\(\(array_agg\(.*row_to_json.*\)\)\[1\], ''\)$/)
   expect(answerOf('clients(id)', { prefer: 'count=exact' })).toEqual(['least(count(*), 1)', first])
 })
 

@@ -85,7 +85,7 @@ function operation(random: Random, type: string): string {
   return `${random.percent(15) ? 'not.' : ''}${operator}.${operand(random, operator, type)}`
 }
 
-/** A column's name as it stands in a query string, sometimes with steps into JSON. */
+/** A column's name as a query string has it, sometimes with steps into JSON. */
 function field(random: Random, relation: Relation): readonly [string, string] {
   if (random.percent(3))
     return [
@@ -182,7 +182,7 @@ function select(random: Random, relation: Relation, depth: number, found: Embedd
   return random.percent(1) ? text + random.pick([',', ')', '(', ' ', '!', ':', '()', ',,', '.', '::']) : text
 }
 
-/** Embeddings that are unknown to most relations, or have a hint that is none, each with the relation that it may be of. */
+/** Embeddings that most relations do not have, or with an invalid hint; each with the relation that it may be of. */
 const misnamed: Relation['embeddings'] = [
   ['nowhere', 'clients'],
   ['clients', 'clients'],

@@ -225,7 +225,7 @@ const changes: readonly ((asked: Asked) => Asked)[] = [
           body: asked.body?.replaceAll(/(^|&)(a|b|doc)=[^&]*/g, '').replace(/^&/, ''),
         }
       : asked,
-  // A page of an embedding that is none is answered without a code.
+  // 12.0.2 answers a malformed page of an embedding without a code.
   asked =>
     queried(
       asked,

@@ -66,14 +66,14 @@ function inNewWords(asked: Asked, theirs: Answer): Answer[] {
   return [withFault(theirs, { message: `${before}${found[1]})" (line 1, column ${column})` })]
 }
 
-/** A page that is none is refused before anything is written: a negative limit, or one of 0 beside an offset. */
+/** A malformed page is refused before anything is written: a negative limit, or one of 0 beside an offset. */
 function isNoRange({ query }: Asked): boolean {
   const numberOf = (known: string) => Number(query.findLast(([name]) => name === known)?.[1] ?? Number.NaN)
   const [limit, offset] = [numberOf('limit'), numberOf('offset')]
   return limit < 0 || (limit === 0 && offset !== 0 && !Number.isNaN(offset))
 }
 
-/** Pages that are no numbers are passed over, and so are those of what is written. */
+/** Pages that are not numbers are ignored, and so are those of writes. */
 function withoutPages(asked: Asked): Asked {
   const isOfWrite = isWrite(asked) && asked.method !== 'PUT' && !isNoRange(asked)
   return changeQuery(asked, one => {
