@@ -1,6 +1,6 @@
 /**
  * The service beside PostgREST 12.0.2: requests of all kinds go to both, each before its own copy of one database, and are answered alike but for what the rules
- * explain. `make soak` asks more of them, and others each time, and fails where a rule explained none.
+ * explain. `make soak` sends more of them, from a new seed each time, and fails where a rule explained none.
  */
 import { randomInt } from 'node:crypto'
 import { expect, test } from 'vitest'
