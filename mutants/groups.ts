@@ -12,7 +12,7 @@ type Group = {
 /** Tables and properties, which take milliseconds. */
 const ofPlans = [
   'operator/{workload,endpoint}/plan/*.test.ts',
-  'operator/member/*/plan/*.test.ts',
+  'operator/member/**/plan/*.test.ts',
   'operator/managed-database/plan/*.test.ts',
 ]
 const lifecycle = ['lifecycle', 'rollout', 'stops', 'leftovers', 'unmade', 'lost-node', 'adoption', 'healing', 'rescue']
@@ -26,7 +26,7 @@ export const groups: Group[] = [
     name: 'workload-plan',
     files: [
       'operator/{workload,endpoint}/plan/*.ts',
-      'operator/member/*/plan/*.ts',
+      'operator/member/**/plan/*.ts',
       'operator/member/pod/size-in-force.ts',
       'operator/endpoint/external-address.ts',
     ],

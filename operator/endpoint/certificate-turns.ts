@@ -6,7 +6,13 @@
  *
  * Nothing is lost with this memory: whoever still needs a certificate asks again.
  */
-import type { Observed } from '../workload/observed.ts'
+import type { PodFacts } from '../member/pod/pod.ts'
+import type { ObservedEndpoint } from './observed.ts'
+
+type Turned = Pick<ObservedEndpoint, 'certificate' | 'postgres'> & {
+  pod: PodFacts | undefined
+  keys: { isChanging: boolean }
+}
 
 type Turns = {
   /** Whether it has its turn; who has not is told by `onTurn` when it has. */
@@ -62,7 +68,7 @@ export function createTurns(options: { atOnce: number; onTurn: (key: string) => 
 }
 
 /** What was observed, with whether it is the database's turn. */
-export function inTurn<O extends Observed>(turns: Turns, key: string, observed: O): O {
+export function inTurn<O extends Turned>(turns: Turns, key: string, observed: O): O {
   const { certificate } = observed
   if (certificate.state === 'due') {
     if (turns.ask(key)) return observed
@@ -73,7 +79,7 @@ export function inTurn<O extends Observed>(turns: Turns, key: string, observed: 
 }
 
 /** Whether the certificate is what Postgres shows; while an authority is replaced, whether that is on record. */
-function isInForce({ certificate, pod, postgres, keys }: Observed): boolean {
+function isInForce({ certificate, pod, postgres, keys }: Turned): boolean {
   if (certificate.state !== 'good') return false
   if (pod?.address === undefined || certificate.isLoaded) return true
   const answer = postgres?.run === pod.run ? postgres.answer : undefined

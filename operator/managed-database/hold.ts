@@ -2,8 +2,9 @@
  * What a suspension waits for: whatever is being made from the Postgres that runs. A backup that is waiting for its turn counts, since it
  * was asked for before; none can be asked for of a database that is to be suspended. Each ends by a deadline of its own. Pure.
  */
+
 import { type Backup, type Branch, isLiveBranch } from '../../crds/index.ts'
-import type { Hold } from '../workload/observed.ts'
+import type { Hold } from '../member/observed.ts'
 
 const isTaken = ({ metadata, spec, status }: Backup): boolean =>
   spec.sourceBranch === undefined &&

@@ -1,4 +1,5 @@
 /** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
+
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import {
   type Backup,
@@ -10,6 +11,7 @@ import {
   readOperation,
 } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
+import type { Hold } from '../member/observed.ts'
 import { podsOf } from '../member/pod/pod.ts'
 import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
@@ -23,7 +25,6 @@ import {
   remainsOf,
   strayClaims,
 } from '../workload/observe.ts'
-import type { Hold } from '../workload/observed.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { holdOf } from './hold.ts'
 import { isAtRest, type Observed } from './observed.ts'

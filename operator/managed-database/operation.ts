@@ -1,4 +1,5 @@
 /** What a database and its Task say of an operation: whether it has ended, and whether its deadline has passed. */
+
 import {
   askedBy,
   awaitedRotations,
@@ -8,8 +9,8 @@ import {
   type ManagedDatabaseStatus,
   type Task,
 } from '../../crds/index.ts'
+import type { AskedRotations } from '../endpoint/observed.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import type { AskedRotations } from '../workload/observed.ts'
 
 export const isFinished = (task: Task | undefined): boolean => task !== undefined && isEnded(task)
 

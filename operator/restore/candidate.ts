@@ -1,22 +1,25 @@
 /**
- * The Postgres on the restored volume, beside the one that serves: an instance of the database as any other, of the next
- * incarnation. Only what belongs to that incarnation is done for it; the database's Service, route, certificate and
- * credentials are left to the database's own controller, and so is its opening.
+ * The Postgres on the restored volume, beside the one that serves: a second member of the database, of the next incarnation. Its member
+ * alone is planned here. The database's own controller plans the endpoint, and lets clients in after the switch.
  */
-import { childNames, type ManagedDatabase } from '../../crds/index.ts'
+import type { ManagedDatabase } from '../../crds/index.ts'
+import { prerequisitesOf } from '../endpoint/plan/index.ts'
 import type { InstallationKeys } from '../keys.ts'
+import type { ObservedMember } from '../member/observed.ts'
+import { type MemberPlan, planMember } from '../member/plan/index.ts'
+import { memberStep } from '../member/plan/step.ts'
+import { lostNode } from '../member/pod/node.ts'
+import { unknownReference } from '../member/pod/plan/catalogue.ts'
 import { noRestarts } from '../member/pod/plan/restart-marks.ts'
 import { podsOf } from '../member/pod/pod.ts'
-import { isOwn } from '../member/postgres/plan/health.ts'
+import { isOwn } from '../member/postgres/answer.ts'
 import { ownerOf } from '../objects/ownership.ts'
-import type { Action as InstanceAction } from '../workload/actions.ts'
 import type { DataSource, Instance } from '../workload/instance.ts'
 import { type Learnt, type Observation, type Observer, observeInstance, remainsOf } from '../workload/observe.ts'
-import { type Assessment, assess } from '../workload/plan/assessment.ts'
-import { awaitsPostgres, nextActions } from '../workload/plan/next-actions.ts'
+import { awaitsPostgres } from '../workload/plan/next-actions.ts'
 import type { Candidate } from './observed.ts'
 
-export type CandidateSeen = { candidate: Candidate; observation: Observation; assessment: Assessment; awaited: boolean }
+export type CandidateSeen = { candidate: Candidate; observation: Observation; plan: MemberPlan; awaited: boolean }
 
 /** `source`: undefined where it is not to be had any more, and matters no more. */
 const instanceOf = (database: ManagedDatabase, incarnation: number, source: DataSource | undefined): Instance => ({
@@ -50,47 +53,27 @@ export async function seeCandidate(
     keys,
     learnt,
   )
-  const assessment = assess(observation.observed, owner, now, noRestarts)
-  const names = new Set<string>([
-    childNames.claim(id, incarnation),
-    childNames.configuration(id, incarnation),
-    childNames.statefulSet(id, incarnation),
-    childNames.pod(id, incarnation),
-  ])
-  const actions = nextActions(observation.observed, owner, assessment).filter(action => concerns(action, names))
+  const { observed } = observation
+  const plan = planMember(observed, owner, now, {
+    ...prerequisitesOf(observed),
+    restartsOf: noRestarts,
+    protectsVolume: false,
+  })
   return {
-    candidate: { ...stateOf(observation, assessment), actions, isBound: isBound(observation) },
+    candidate: { ...stateOf(observed, plan), actions: plan.actions, isBound: isBound(observation) },
     observation,
-    assessment,
-    awaited: awaitsPostgres(observation.observed, assessment),
+    plan,
+    awaited: awaitsPostgres(observed, plan),
   }
 }
 
 const isBound = ({ observed: { children } }: Observation): boolean => children.claim?.status?.phase === 'Bound'
 
-/** Whether an action is one on what is the incarnation's alone. */
-function concerns(action: InstanceAction, names: ReadonlySet<string>): boolean {
-  switch (action.do) {
-    case 'create-claim':
-      return names.has(action.draft.metadata.name)
-    case 'update-claim':
-    case 'grow-claim':
-      return names.has(action.claim.metadata.name)
-    case 'apply':
-      return names.has(action.draft.metadata.name)
-    case 'delete':
-    case 'repair-pod':
-      return names.has(action.name)
-    default:
-      return action.do === 'detach'
-  }
-}
-
 type State = { state: 'making'; message: string } | Extract<Candidate, { state: 'ready' | 'failed' }>
 
 function stateOf(
-  { observed }: Observation,
-  { answered, fatal, pending }: Assessment,
+  observed: ObservedMember,
+  { answered, fatal, desired }: MemberPlan,
 ): Omit<State, 'actions' | 'isBound'> & State {
   const none = { actions: [], isBound: false }
   const { claim } = observed.children
@@ -108,5 +91,16 @@ function stateOf(
     const volume = { claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier: answered.systemIdentifier }
     return { ...none, state: 'ready', volume: volumeName === undefined ? volume : { ...volume, volumeName } }
   }
-  return { state: 'making', message: pending?.message ?? 'Postgres starts on the restored volume' }
+  return {
+    state: 'making',
+    message: awaitedBy(observed, desired),
+  }
+}
+
+/** What the candidate waits for. */
+function awaitedBy(observed: ObservedMember, desired: MemberPlan['desired']): string {
+  const { instance, region, node } = observed
+  const unknown = unknownReference({ name: instance.spec.region, region, size: desired.size })
+  const step = unknown ?? lostNode(node) ?? memberStep(observed, desired)
+  return step?.message ?? 'Postgres starts on the restored volume'
 }

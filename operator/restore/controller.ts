@@ -84,7 +84,7 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
       workloads.wakeAfter(instance, {
         awaitsPostgres: candidate.awaited,
         awaitsGateways: false,
-        configurationDigest: candidate.assessment.desired.configurationDigest,
+        configurationDigest: candidate.plan.desired.configurationDigest,
         wakeAt: undefined,
       })
     const known = [probeMs, wakeAt === undefined ? undefined : Math.max(0, wakeAt - now())].filter(

@@ -1,11 +1,12 @@
 /** All that a pass knows of one restore: gathered by observe.ts, decided upon by plan.ts, which reads nothing else. */
+
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { Backup, ManagedDatabase, Restore } from '../../crds/index.ts'
 import type { BackupSource } from '../backup/source.ts'
+import type { Hold } from '../member/observed.ts'
 import type { Stop } from '../member/pod/lock.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
 import type { VolumeRecord } from '../workload/instance.ts'
-import type { Hold } from '../workload/observed.ts'
 
 /** The Postgres that is to take the place of the one that serves, closed until it has. */
 export type Candidate = {

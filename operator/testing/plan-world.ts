@@ -2,6 +2,7 @@
  * A world in which the plan's actions are carried out in memory, at once and without fail, and the cluster does its part
  * after each round: for properties of the plan alone.
  */
+
 import type { AnyObject, Draft, KindName, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
 import {
   apiVersion,
@@ -16,10 +17,12 @@ import {
 } from '../../crds/index.ts'
 import { exitCodes } from '../../instance/refusal.ts'
 import { portOfRoute, readRoute } from '../../routes/route.ts'
+import { noDrifts } from '../children/drifts.ts'
 import { routeDraft } from '../endpoint/route.ts'
 import type { Action } from '../managed-database/actions.ts'
 import { isAtRest, type Observed } from '../managed-database/observed.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
+import type { PostgresAnswer } from '../member/observed.ts'
 import { podFacts } from '../member/pod/pod.ts'
 import { sizeInForce } from '../member/pod/size-in-force.ts'
 import { sizeText } from '../member/pod/stateful-set.ts'
@@ -28,9 +31,7 @@ import { childMetadata, ownerOf, ownerUidOf } from '../objects/ownership.ts'
 import { stamped } from '../objects/up-to-date.ts'
 import { progressOf, verdictOn } from '../task/progress.ts'
 import { subjectOf } from '../task/subject.ts'
-import { noDrifts } from '../workload/drifts.ts'
 import type { Identity } from '../workload/identity.ts'
-import type { PostgresAnswer } from '../workload/observed.ts'
 import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './installation.ts'
 import { plainSpec } from './samples.ts'
 

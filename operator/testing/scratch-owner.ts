@@ -92,7 +92,7 @@ export async function startScratchOwner(options: {
     }
     const assessment = assess(observed, owner, now(), noRestarts)
     const { findings, desired, answered, fatal } = assessment
-    const { errors } = await execute(nextActions(observed, owner, assessment), action =>
+    const { errors } = await execute(nextActions(observed, assessment), action =>
       perform(workloads.executor, pass, action),
     )
     await write(map, {

@@ -2,13 +2,15 @@
  * A database that serves and has all that was asked, as a pass finds it, and the same but for what a test says: for tables
  * of what is decided for each.
  */
+
 import type { Condition, ManagedDatabase } from '../../crds/index.ts'
+import type { RouteFacts } from '../endpoint/observed.ts'
 import { isAtRest, type Observed } from '../managed-database/observed.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
+import type { PostgresAnswer, PostgresFacts } from '../member/observed.ts'
 import { noRestarts } from '../member/pod/plan/restart-marks.ts'
 import type { PodFacts } from '../member/pod/pod.ts'
 import type { Action } from '../workload/actions.ts'
-import type { PostgresAnswer, PostgresFacts, RouteFacts } from '../workload/observed.ts'
 import { type Assessment, assess } from '../workload/plan/assessment.ts'
 import { nextActions } from '../workload/plan/next-actions.ts'
 import { emptyWorld, observedIn, round, settings } from './plan-world.ts'
@@ -91,7 +93,7 @@ export function settledDatabase() {
     assess(observedOf(given), owner, now, restarts)
   /** What is done about it. */
   const actionsOf = (given: Given = {}, restarts = noRestarts): Action[] =>
-    nextActions(observedOf(given), owner, assessmentOf(given, restarts))
+    nextActions(observedOf(given), assessmentOf(given, restarts))
   const planOf = (given: Given = {}, at = now): Plan => plan(observedOf(given), at, settings)
   /** `now`: when all of this is found, in ms since the epoch. */
   return { now, owner, status, children: children as Found, observedOf, assessmentOf, actionsOf, planOf }

@@ -2,11 +2,11 @@
 import type { AnyObject, Draft, KindName, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
 import type { Rotations } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
+import type { Correction } from '../children/drifts.ts'
 import type { ServerNames } from '../endpoint/certificate.ts'
 import type { VolumeChange } from '../member/storage/persistent-volume.ts'
 import type { Drift } from '../objects/foreign-fields.ts'
 import type { Owner } from '../objects/ownership.ts'
-import type { Correction } from './drifts.ts'
 import type { InstanceCondition } from './plan/findings.ts'
 
 export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' | 'Service' | 'StatefulSet'

@@ -11,6 +11,7 @@ import {
 } from '../../cluster/index.ts'
 import { childNames, type ManagedDatabase } from '../../crds/index.ts'
 import { trustIn } from '../authority/state.ts'
+import { createDriftBook } from '../children/drifts.ts'
 import { fingerprintOf, loadedAnnotation } from '../endpoint/certificate.ts'
 import { credentialsDraft, openCredentials, rotated } from '../endpoint/credentials.ts'
 import type { Observed } from '../managed-database/observed.ts'
@@ -23,7 +24,6 @@ import { diskFull, PostgresError, type ReadDesiredRoles } from '../postgres/admi
 import { databaseDraft, type Installation, openInstallation, testNamespace } from '../testing/installation.ts'
 import { emptyWorld, observedIn } from '../testing/plan-world.ts'
 import type { Action, Problem } from './actions.ts'
-import { createDriftBook } from './drifts.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import { type Done, type Executor, execute, type Pass, perform, worst } from './execute.ts'
 

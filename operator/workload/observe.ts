@@ -2,6 +2,7 @@
  * Gathers what a pass needs to know of one Postgres: from the caches, and where a cache could mislead (a volume that
  * seems gone, an acknowledgement) from the cluster itself.
  */
+
 import type { AnyObject, Cluster, PersistentVolumeClaim, Pod, Secret } from '../../cluster/index.ts'
 import { childNames, labels, type PgVersion, systemNamespace } from '../../crds/index.ts'
 import {
@@ -15,11 +16,14 @@ import {
 } from '../../routes/route.ts'
 import { databaseRoles, previousPassword, rotationsOf, SealError } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
+import type { Drifts } from '../children/drifts.ts'
 import type { ClockGuard } from '../clock/guard.ts'
 import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } from '../endpoint/certificate.ts'
 import { openCredentials, type Passwords } from '../endpoint/credentials.ts'
 import { desiredNames } from '../endpoint/external-address.ts'
+import type { AskedRotations, CertificateFacts, CredentialsFacts, RouteFacts } from '../endpoint/observed.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { type GrowthRefusal, type Hold, incarnationOf, type PostgresFacts, type Volumes } from '../member/observed.ts'
 import { nodeOf } from '../member/pod/node.ts'
 import { podFacts } from '../member/pod/pod.ts'
 import { sizeInForce } from '../member/pod/size-in-force.ts'
@@ -33,22 +37,8 @@ import { conditionOf } from '../objects/conditions.ts'
 import { isUnderAnotherId, type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import { passwordsMark } from '../postgres/marks.ts'
-import type { Drifts } from './drifts.ts'
 import type { Instance } from './instance.ts'
-import {
-  type AskedRotations,
-  type CertificateFacts,
-  type Children,
-  type CredentialsFacts,
-  type GrowthRefusal,
-  type Hold,
-  incarnationOf,
-  type Observed,
-  type PostgresFacts,
-  type Remains,
-  type RouteFacts,
-  type Volumes,
-} from './observed.ts'
+import type { Children, Observed, Remains } from './observed.ts'
 
 export type Observer = {
   caches: Caches

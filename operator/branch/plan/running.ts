@@ -36,7 +36,7 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
   const deadline = deadlineOf(status, settings)
   const refusal = status.connectableAt === undefined ? hopeless(observed, assessment, deadline, now) : undefined
   if (refusal !== undefined) return failed(observed, refusal, now)
-  const actions: Action[] = [...nextActions(observed, owner, assessment)]
+  const actions: Action[] = [...nextActions(observed, assessment)]
   if (backup !== undefined && isDone(observed)) actions.push(...remove('Backup', [backup]))
   return {
     actions,

@@ -1,20 +1,20 @@
 /** Whether the roles have the passwords of the credentials Secret. */
 
 import { annotations, rotationAnnotations } from '../../../crds/index.ts'
-import type { Answered } from '../../member/postgres/plan/health.ts'
+import type { Answered } from '../../member/postgres/answer.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
-import type { Observed } from '../../workload/observed.ts'
+import type { ObservedEndpoint } from '../observed.ts'
 import { areCredentialsLost, lostCredentialsMessage } from './lost-credentials.ts'
 import { undone } from './rotation.ts'
 
 const secretImmutable = 'SecretImmutable'
 
 /** What concerns passwords alone, and keeps no client out that knows one. */
-export const keepsClientsIn = (observed: Observed, { reason }: Finding): boolean =>
+export const keepsClientsIn = (observed: ObservedEndpoint, { reason }: Finding): boolean =>
   areCredentialsLost(observed) || reason === secretImmutable
 
 /** There is no copy of the passwords, so the operator does not delete this Secret to create it again, as it does with other children. */
-function immutableFinding({ children }: Observed): Finding {
+function immutableFinding({ children }: ObservedEndpoint): Finding {
   const name = children.credentials?.metadata.name
   return no(
     secretImmutable,
@@ -24,7 +24,7 @@ function immutableFinding({ children }: Observed): Finding {
   )
 }
 
-export function credentialsFinding(observed: Observed, answered: Answered): Finding {
+export function credentialsFinding(observed: ObservedEndpoint, answered: Answered): Finding {
   const { credentials } = observed
   const found = finding(observed, answered)
   const isMute = credentials.state === 'readable' && credentials.isImmutable === true
@@ -32,7 +32,7 @@ export function credentialsFinding(observed: Observed, answered: Answered): Find
   return isMute && (found.status === 'True' || isWriting) ? immutableFinding(observed) : found
 }
 
-function finding(observed: Observed, answered: Answered): Finding {
+function finding(observed: ObservedEndpoint, answered: Answered): Finding {
   const { credentials, postgres, instance } = observed
   if (areCredentialsLost(observed)) return no('CredentialsLost', lostCredentialsMessage(observed))
   if (credentials.state === 'absent') return no('Minting', 'the credentials are being minted')

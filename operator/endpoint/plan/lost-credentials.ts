@@ -2,10 +2,11 @@
  * A database whose passwords are in Postgres, and whose Secret is gone. New passwords would keep every client out: they are made only
  * where somebody asks for them by a rotation. Pure.
  */
-import { rotationAnnotations } from '../../../crds/index.ts'
-import type { Observed } from '../../workload/observed.ts'
 
-type Looked = Pick<Observed, 'credentials' | 'instance' | 'rotations'>
+import { rotationAnnotations } from '../../../crds/index.ts'
+import type { ObservedEndpoint } from '../observed.ts'
+
+type Looked = Pick<ObservedEndpoint, 'credentials' | 'instance' | 'rotations'>
 
 const isAsked = ({ rotations: { asked, isGivenUp } }: Looked): boolean =>
   !isGivenUp && Object.values(asked).some(rotation => rotation !== undefined)

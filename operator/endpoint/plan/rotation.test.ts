@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import type { PostgresAnswer } from '../../member/observed.ts'
+import { presentAnswer } from '../../member/postgres/answer.ts'
 import { emptyWorld, observedIn } from '../../testing/plan-world.ts'
-import type { CredentialsFacts, Observed, PostgresAnswer } from '../../workload/observed.ts'
+import type { Observed } from '../../workload/observed.ts'
+import type { CredentialsFacts } from '../observed.ts'
 import { givenUpMessage, rotation, rotationStep, undone, unfinished } from './rotation.ts'
 
 type Readable = Extract<CredentialsFacts, { state: 'readable' }>
@@ -35,6 +38,12 @@ function observed({ credentials = credentialsOf(), asked = {}, isGivenUp = false
     postgres: facts as Observed['postgres'],
   }
 }
+const answeredIn = (seen: Observed) => {
+  const present = presentAnswer(seen)
+  return present?.state === 'answered' ? present : undefined
+}
+const stepOf = (seen: Observed) => rotationStep(seen, answeredIn(seen))
+const unfinishedIn = (seen: Observed) => unfinished(seen, answeredIn(seen))
 const planned = (given: Case) => rotation(observed(given), answer(given.rolesInOrder))
 
 const during = credentialsOf({ rotations: { app: 'new' }, previous: ['app'] })
@@ -84,10 +93,10 @@ describe('what is waited for', () => {
     ['nobody: it is taken back', { credentials: during, rolesInOrder: false }, undefined, [], ['app']],
   ])('%s', (_name, given, step, roles, back) => {
     const seen = observed(given)
-    const said = rotationStep(seen)
+    const said = stepOf(seen)
     if (step === undefined) expect(said ?? 'forgetting').toMatch(/^forgetting/)
     else expect(said).toMatch(step)
-    expect(unfinished(seen)).toEqual(roles)
+    expect(unfinishedIn(seen)).toEqual(roles)
     expect(undone(seen)).toEqual(back)
   })
 })
@@ -95,20 +104,20 @@ describe('what is waited for', () => {
 describe('what is said', () => {
   test('of what cannot be opened is what is asked for', () => {
     const unreadable = observed({ asked, credentials: { state: 'unreadable', message: '' } })
-    expect(rotationStep(unreadable)).toBe('making a new one for the password of app')
-    expect([unfinished(unreadable), undone(unreadable)]).toEqual([['app'], []])
-    expect(rotationStep(observed({ credentials: { state: 'unreadable', message: '' } }))).toBeUndefined()
+    expect(stepOf(unreadable)).toBe('making a new one for the password of app')
+    expect([unfinishedIn(unreadable), undone(unreadable)]).toEqual([['app'], []])
+    expect(stepOf(observed({ credentials: { state: 'unreadable', message: '' } }))).toBeUndefined()
   })
 
   test('before Postgres was ever looked at is what is asked for', () => {
     const unseen = { ...observed({ asked }), postgres: undefined }
-    expect([rotation(unseen, undefined), unfinished(unseen)]).toEqual([[], ['app']])
+    expect([rotation(unseen, undefined), unfinishedIn(unseen)]).toEqual([[], ['app']])
   })
 
   test('of two roles names both', () => {
     const both = { admin: 'new', app: 'new' }
     const halfway = credentialsOf({ rotations: both, previous: ['admin', 'app'] })
-    const step = (given: Case) => rotationStep(observed({ asked: both, ...given }))
+    const step = (given: Case) => stepOf(observed({ asked: both, ...given }))
     expect(step({})).toBe('making a new one for the passwords of admin and app')
     expect(step({ credentials: halfway, rolesInOrder: false })).toBe(
       'Postgres gets the passwords of admin and app; until then those before are valid',

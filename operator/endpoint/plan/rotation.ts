@@ -2,12 +2,13 @@
  * The rotation of passwords: a new one is made, Postgres gets it, and the one before is forgotten, in this order. Before the
  * first step Postgres has answered; where its time runs out, the one before is put back, so that what is shown is valid.
  */
-import { type DatabaseRole, databaseRoles } from '../../../sealing/credentials.ts'
-import { type Answered, presentAnswer } from '../../member/postgres/plan/health.ts'
-import type { Action } from '../../workload/actions.ts'
-import type { Observed } from '../../workload/observed.ts'
 
-type Looked = Pick<Observed, 'credentials' | 'postgres' | 'rotations'>
+import { type DatabaseRole, databaseRoles } from '../../../sealing/credentials.ts'
+import type { Answered } from '../../member/postgres/answer.ts'
+import type { Action } from '../../workload/actions.ts'
+import type { ObservedEndpoint } from '../observed.ts'
+
+type Looked = Pick<ObservedEndpoint, 'credentials' | 'postgres' | 'rotations'>
 
 /** What Postgres said of the passwords as they are now; nothing was done in it since. */
 function presentWord({ credentials, postgres }: Looked, answered: Answered): Answered {
@@ -33,7 +34,7 @@ export function undone({ credentials, rotations }: Looked): DatabaseRole[] {
   return credentials.previous.filter(role => isGivenUp || asked[role] !== credentials.rotations[role])
 }
 
-export function rotation(observed: Observed, answered: Answered): Action[] {
+export function rotation(observed: ObservedEndpoint, answered: Answered): Action[] {
   const { credentials, rotations } = observed
   const word = presentWord(observed, answered)
   if (word === undefined || credentials.state !== 'readable' || credentials.isImmutable) return []
@@ -50,10 +51,9 @@ export function rotation(observed: Observed, answered: Answered): Action[] {
 }
 
 /** Whose rotation is asked for and not done, as far as can be seen. */
-export function unfinished(observed: Observed): DatabaseRole[] {
+export function unfinished(observed: Looked, answered: Answered): DatabaseRole[] {
   const { credentials, rotations } = observed
-  const answer = presentAnswer(observed)
-  const word = presentWord(observed, answer?.state === 'answered' ? answer : undefined)
+  const word = presentWord(observed, answered)
   const isTaken = word?.rolesInOrder === true
   const kept = credentials.state === 'readable' && !isTaken ? credentials.previous : []
   return [...new Set([...unmade(observed), ...kept])].filter(role => rotations.asked[role] !== undefined)
@@ -63,12 +63,12 @@ const passwordOf = (roles: readonly DatabaseRole[]): string =>
   `the password${roles.length > 1 ? 's' : ''} of ${roles.join(' and ')}`
 
 /** What a rotation waits for; undefined where it waits for nothing. */
-export function rotationStep(observed: Observed): string | undefined {
+export function rotationStep(observed: Looked, answered: Answered): string | undefined {
   const { credentials, rotations } = observed
   const due = unmade(observed)
   if (due.length > 0) return `making a new one for ${passwordOf(due)}`
   if (credentials.state !== 'readable' || credentials.previous.length === 0) return undefined
-  const roles = unfinished(observed)
+  const roles = unfinished(observed, answered)
   if (roles.length > 0) return `Postgres gets ${passwordOf(roles)}; until then those before are valid`
   return rotations.isGivenUp ? undefined : `forgetting ${passwordOf(credentials.previous)} before the rotation`
 }

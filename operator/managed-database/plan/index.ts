@@ -88,12 +88,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const status = statusOf(observed, assessment, operation, { block, previous, secrets: secrets.finding }, now)
   const runs = operation.progressing.status === 'True'
   return {
-    actions: [
-      ...unmarked.others,
-      ...nextActions(observed, identity.owner, assessment),
-      ...previous.actions,
-      ...secrets.actions,
-    ],
+    actions: [...unmarked.others, ...nextActions(observed, assessment), ...previous.actions, ...secrets.actions],
     status,
     awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.desired.configurationDigest,

@@ -209,7 +209,7 @@ export function operationState(
   if (fatal && restoring === undefined) return settled(no(fatal.reason, fatal.message))
   if (isGivenUp)
     return settled(no('DeadlineExceeded', `not restarted by ${operation.deadlineAt}, and not any more: ask again`))
-  const unrotated = observed.rotations.isGivenUp ? unfinished(observed) : []
+  const unrotated = observed.rotations.isGivenUp ? unfinished(observed, assessment.answered) : []
   if (unrotated.length > 0) return settled(no('DeadlineExceeded', givenUpMessage(unrotated, operation.deadlineAt)))
   if (pending === undefined) return settled(no(completed, 'everything asked is in force'))
   if (pending.isHopeless) return settled(no(pending.reason, pending.message))

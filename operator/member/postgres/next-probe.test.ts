@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { PostgresAnswer, PostgresFacts } from '../../workload/observed.ts'
+import type { PostgresAnswer, PostgresFacts } from '../observed.ts'
 import { intervalMs, nextProbe, type ProbeTime, retryDelay, slowDelay } from './next-probe.ts'
 
 const answered: PostgresAnswer = {

@@ -2,8 +2,9 @@
  * When to look at a Postgres next. Where nothing happens that is once in five minutes: what goes wrong is told by the pod
  * (it ends, it is not ready) and by the gateway (it cannot connect), and each of them has a probe taken at once. Pure.
  */
+
 import { createHash } from 'node:crypto'
-import type { PostgresFacts } from '../../workload/observed.ts'
+import type { PostgresFacts } from '../observed.ts'
 
 /** Between two looks at a database at which nothing happens. */
 export const intervalMs = 300_000

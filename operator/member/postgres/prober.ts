@@ -6,13 +6,14 @@
  * Slow is not broken: a probe that is not answered in time changes nothing but when the next one is taken, and that is
  * later. Only what answers wrongly, or refuses, or is not there, counts against a Postgres.
  */
+
 import type { Logger } from 'pino'
 import { databaseRoles } from '../../../sealing/credentials.ts'
 import type { Passwords } from '../../endpoint/credentials.ts'
 import type { PostgresObservation, PostgresTarget } from '../../postgres/administrator.ts'
 import { slowReasons } from '../../postgres/errors.ts'
 import { markOfRole } from '../../postgres/marks.ts'
-import type { PostgresAnswer, PostgresFacts } from '../../workload/observed.ts'
+import type { PostgresAnswer, PostgresFacts } from '../observed.ts'
 import type { PostgresAccess } from './access.ts'
 import { type ClientsWay, notLedTo } from './target.ts'
 

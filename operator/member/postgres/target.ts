@@ -4,7 +4,7 @@ import type { Trust } from '../../authority/state.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { PostgresTarget } from '../../postgres/administrator.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
-import type { Observed } from '../../workload/observed.ts'
+import type { ObservedMember } from '../observed.ts'
 import { serviceHost } from '../pod/addresses.ts'
 
 /**
@@ -17,7 +17,7 @@ export type ClientsWay = { by: 'service'; address: string } | { by: 'direct' } |
 /** What `elsewhere` comes to, and a login by the Service that meets nobody. */
 export const notLedTo = 'its Service does not lead to it yet'
 
-type Led = Pick<Observed, 'incarnation'> & { children: { service?: Pick<Service, 'spec'> | undefined } }
+type Led = Pick<ObservedMember, 'incarnation'> & { children: { service?: Pick<Service, 'spec'> | undefined } }
 
 export function clientsWay({ children: { service }, incarnation }: Led): ClientsWay {
   if (service?.spec?.selector?.[labels.incarnation] !== String(incarnation)) return { by: 'elsewhere' }

@@ -2,8 +2,9 @@
  * Remembers which growth of a volume the cluster has refused, so that it is told and not asked for in a loop. Nothing tells
  * when a quota or a storage class has changed: it is asked again by and by. A new process asks at once, and learns the same.
  */
+
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
-import type { GrowthRefusal } from '../../workload/observed.ts'
+import type { GrowthRefusal } from '../observed.ts'
 
 const firstRetryMs = 1_000
 const lastRetryMs = 60_000

@@ -3,35 +3,27 @@
  * and whether the database serves. Pure; what is done about it, `next-actions.ts` says.
  */
 
-import { credentialsFinding, keepsClientsIn } from '../../endpoint/plan/credentials.ts'
+import { contestFinding } from '../../children/drift.ts'
+import { keepsClientsIn } from '../../endpoint/plan/credentials.ts'
+import type { DesiredEndpoint } from '../../endpoint/plan/desired.ts'
+import { type EndpointPlan, planEndpoint, prerequisitesOf } from '../../endpoint/plan/index.ts'
 import { areCredentialsLost } from '../../endpoint/plan/lost-credentials.ts'
 import { rotationStep, unfinished } from '../../endpoint/plan/rotation.ts'
+import type { DesiredMember } from '../../member/plan/desired.ts'
+import { type MemberPlan, planMember } from '../../member/plan/index.ts'
+import { memberStep } from '../../member/plan/step.ts'
 import { lostNode } from '../../member/pod/node.ts'
 import { unknownReference } from '../../member/pod/plan/catalogue.ts'
 import type { RestartsOf } from '../../member/pod/plan/restart-marks.ts'
 import type { SizeState } from '../../member/pod/plan/size.ts'
-import { isHeld, isStopped, mayStop } from '../../member/pod/plan/stop.ts'
-import type { PodFacts } from '../../member/pod/pod.ts'
-import { sizeText } from '../../member/pod/stateful-set.ts'
-import {
-  type Answered,
-  isFull,
-  isOwn,
-  presentAnswer,
-  stands,
-  writeHangs,
-  writeHangsMessage,
-} from '../../member/postgres/plan/health.ts'
+import { isHeld, mayStop } from '../../member/pod/plan/stop.ts'
+import { type Answered, presentAnswer } from '../../member/postgres/answer.ts'
+import { isFull, stands, writeHangs, writeHangsMessage } from '../../member/postgres/plan/health.ts'
 import { notLedTo } from '../../member/postgres/target.ts'
-import { type Autogrowth, autogrowth } from '../../member/storage/plan/autogrow.ts'
-import { unmadeMessage } from '../../member/storage/plan/unmade.ts'
-import { volumeFinding } from '../../member/storage/plan/volume.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { Observed } from '../observed.ts'
-import { type Desired, desiredOf } from './desired.ts'
-import { contestFinding } from './drift.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
@@ -49,58 +41,20 @@ type Step =
 /** `reason`: the step, or why it cannot be done; `isHopeless`: waiting alone mends it not. */
 export type Pending = { step: Step; reason: string; message: string; isHopeless?: true }
 
-export type Assessment = {
+type Desired = DesiredMember & DesiredEndpoint
+
+export type Assessment = Pick<MemberPlan, 'fatal' | 'answered' | 'autogrown'> & {
+  member: MemberPlan
+  endpoint: EndpointPlan
   desired: Desired
   findings: Findings
   /** What is waited for; absent where everything asked is in force. */
   pending: Pending | undefined
-  /** The data are lost or another's: nothing that the operator may do by itself mends this. */
-  fatal: Finding | undefined
-  /** What Postgres answered, in its present run, with the present passwords. */
-  answered: Answered
   serves: boolean
-  /** Of a volume that grows by itself. */
-  autogrown: Autogrowth
 }
 
 /** What every pass finds of the parts that a database is made of. */
 type FoundParts = Findings & Required<Pick<Findings, 'VolumeReady' | 'CredentialsReady' | 'EndpointReady'>>
-
-/** Whether a restart that was asked for, or is due in the region's window, is still to come. */
-function lacksRestart({ restarts: { marks: desired } }: Desired, { marks }: PodFacts): boolean {
-  const lacks = (mark: keyof typeof desired) => desired[mark] !== undefined && desired[mark] !== marks[mark]
-  return lacks('restart') || lacks('maintenance')
-}
-
-/** Whether a pod is of another size than it is to have, stands on another volume, or is to be restarted. */
-export const isOutOfDate = (observed: Observed, desired: Desired, pod: PodFacts): boolean =>
-  pod.size !== sizeText(desired.size.effective) ||
-  pod.volume !== observed.children.claim?.metadata.uid ||
-  lacksRestart(desired, pod)
-
-const works = (answer: Answered): boolean =>
-  answer?.rolesInOrder === true && answer.login !== 'refused' && answer.closed === undefined
-
-/** Whether the allowlist may be in force: never before the data are known and its roles have been seen in order. */
-function mayOpen(observed: Observed, answered: Answered): boolean {
-  if (observed.instance.status?.volume === undefined) return false
-  return works(answered) || (observed.route?.route?.rules.length ?? 0) > 0
-}
-
-function endpointFinding(observed: Observed, desired: Desired): Finding {
-  const { route, instance, children } = observed
-  if (route === undefined)
-    return observed.region
-      ? no('PortPending', 'a port is being claimed')
-      : no('RegionNotFound', `there is no region ${instance.spec.region}`)
-  if (route.refused) return no('PortInUse', `port ${route.port} is in use by something else on the gateway's machine`)
-  if (!isUpToDate(children.route, desired.route)) return no('RulesPending', 'the rules are being written')
-  const held = observed.isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True'
-  if (route.acknowledged || held)
-    return yes('InForce', desired.rules.length > 0 ? 'the rules are in force' : 'no rules: the endpoint is closed')
-  const whom = route.waitingFor.length > 0 ? route.waitingFor.join(', ') : 'a gateway: none is running'
-  return no('AcknowledgementPending', `waiting for ${whom}`)
-}
 
 const at = (step: Step, message: string, reason: string = step): Pending => ({ step, reason, message })
 
@@ -112,7 +66,12 @@ const isUnbegun = ({ instance, children, pod }: Observed): boolean =>
   instance.status?.volume === undefined && children.claim === undefined && pod === undefined
 
 /** The first of the steps that is not done yet. */
-function pendingStep(observed: Observed, desired: Desired, findings: FoundParts): Pending | undefined {
+function pendingStep(
+  observed: Observed,
+  desired: Desired,
+  findings: FoundParts,
+  answered: Answered,
+): Pending | undefined {
   const { instance, children, pod } = observed
   const { spec } = instance
   const unknown = unknownIn(observed, desired)
@@ -135,7 +94,7 @@ function pendingStep(observed: Observed, desired: Desired, findings: FoundParts)
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)
-  if (spec.suspended && unfinished(observed).length > 0)
+  if (spec.suspended && unfinished(observed, answered).length > 0)
     return {
       ...at('RotatingPasswords', 'no password is replaced while it is suspended', 'Suspended'),
       isHopeless: true,
@@ -156,25 +115,21 @@ function pendingSize({ hindrance }: SizeState): Pending | undefined {
 }
 
 function pendingInstance(observed: Observed, desired: Desired, findings: FoundParts): Pending | undefined {
-  const { pod } = observed
-  const unmade = unmadeMessage(observed)
-  if (unmade !== undefined) return at('Starting', unmade)
-  if (pod === undefined) return at('Starting', 'waiting for the pod')
-  if (pod.terminating || isOutOfDate(observed, desired, pod)) return at('Starting', 'restarting Postgres')
-  if (pod.address === undefined) return at('Starting', pod.trouble?.message ?? 'starting the instance')
+  const starting = memberStep(observed, desired)
+  if (starting !== undefined) return starting
   const answer = presentAnswer(observed)
-  if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')
+  if (answer?.state !== 'answered') return undefined
   const { CredentialsReady: credentials } = findings
   if (credentials.status !== 'True' && !keepsClientsIn(observed, credentials))
     return at('PreparingRoles', credentials.message)
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
-  const rotating = rotationStep(observed)
+  const rotating = rotationStep(observed, answer)
   if (rotating !== undefined) return at('RotatingPasswords', rotating)
   // Until the volume is on record the endpoint stays closed, whatever is asked.
   if (observed.instance.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
   if (answer.closed !== undefined) return at('PreparingRoles', closedMessage)
   if (answer.login === 'unreachable') return at('Connecting', answer.loginMessage ?? notLedTo)
-  return pod.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
+  return observed.pod?.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
 }
 
 const closedMessage = 'the data are a copy, which is being made its own: nobody is let in before that'
@@ -236,37 +191,29 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   return yes('Serving', 'Postgres answers clients')
 }
 
-/** `restartsOf`: the restarts that the owner asks for. */
+/** The member that is the owner's, with the endpoint that leads to it. `restartsOf`: the restarts that the owner asks for. */
 export function assess(observed: Observed, owner: Owner, now: number, restartsOf: RestartsOf): Assessment {
-  const answer = presentAnswer(observed)
-  const answered = answer?.state === 'answered' ? answer : undefined
-  const volume = volumeFinding(observed, answered)
-  const fatal = volume.fatal ? volume.finding : undefined
-  const open = fatal === undefined && mayOpen(observed, answered)
-  const known = observed.instance.status?.volume?.systemIdentifier
-  const systemIdentifier = known ?? (!fatal && isOwn(answered) ? answered.systemIdentifier : undefined)
-  const desired = desiredOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, restartsOf)
+  const needs = { ...prerequisitesOf(observed), restartsOf, protectsVolume: true }
+  const member = planMember(observed, owner, now, needs)
+  const { fatal, answered, autogrown } = member
+  const endpoint = planEndpoint(observed, owner, { answered, isFatal: fatal !== undefined })
+  const desired = { ...member.desired, ...endpoint.desired }
   const contested = contestFinding(observed)
-  const autogrown = autogrowth(observed, desired.size, now)
   const findings: FoundParts = {
     ...(autogrown.finding ? { VolumeGrown: autogrown.finding } : {}),
     ...(contested ? { ChildrenApplied: contested } : {}),
     KeysAvailable: yes('Present', "the installation's keys are there"),
-    VolumeReady: volume.finding,
-    CredentialsReady: credentialsFinding(observed, answered),
-    EndpointReady: endpointFinding(observed, desired),
+    VolumeReady: member.volume,
+    ...endpoint.findings,
   }
-  const pending = pendingStep(observed, desired, findings)
+  const pending = pendingStep(observed, desired, findings, answered)
   const ready = readyFinding(observed, desired, findings, fatal)
   // Nothing can be made before the spec is right: Ready alone says what is wrong with it.
   const isUnknown = isUnbegun(observed) && unknownIn(observed, desired) !== undefined
   return {
-    desired,
+    ...{ member, endpoint, desired, fatal, answered, autogrown },
     findings: isUnknown ? { KeysAvailable: findings.KeysAvailable, Ready: ready } : { ...findings, Ready: ready },
     pending: fatal ? at('Preparing', fatal.message, fatal.reason) : pending,
-    fatal,
-    answered,
     serves: ready.status === 'True',
-    autogrown,
   }
 }

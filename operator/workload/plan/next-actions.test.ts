@@ -1,12 +1,13 @@
 /** What is done next, and what is not done, for a database that serves but for one thing. */
+
 import { describe, expect, test } from 'vitest'
 import { serverNames } from '../../endpoint/certificate.ts'
 import { disruptionBudgetDraft } from '../../endpoint/disruption-budget.ts'
+import type { GrowthRefusal } from '../../member/observed.ts'
 import { noRestarts } from '../../member/pod/plan/restart-marks.ts'
 import { ownerMarks } from '../../objects/ownership.ts'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
 import type { Action } from '../actions.ts'
-import type { GrowthRefusal } from '../observed.ts'
 import { awaitsPostgres } from './next-actions.ts'
 
 const { owner, children, observedOf, assessmentOf, actionsOf } = settledDatabase()
@@ -57,9 +58,9 @@ test('nothing is done where all is as it is to be', () => {
 describe('secrets', () => {
   test('are made where they are not there, and nothing that needs them before', () => {
     expect(doneFor(unmade)).toEqual([
-      ...['mint-credentials', 'issue-certificate', 'create-claim', map, `apply Service ${service.metadata.name}`],
+      ...['mint-credentials', 'issue-certificate', `apply Service ${service.metadata.name}`],
       `apply NetworkPolicy ${networkPolicy.metadata.name}`,
-      'apply ConfigMap route-20000',
+      ...['apply ConfigMap route-20000', 'create-claim', map],
     ])
   })
   test('that are there are not made again', () => {

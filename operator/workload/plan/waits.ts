@@ -1,10 +1,10 @@
 /** When an instance is looked at again even if nothing is heard of it, in ms since the epoch; and what of it is worth a write. */
 
+import { contestWakes } from '../../children/drift.ts'
 import { isHeldBack } from '../../member/storage/plan/growth.ts'
 import { isUnmade } from '../../member/storage/plan/unmade.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
-import { contestWakes } from './drift.ts'
 
 export const earliest = (...times: (number | undefined)[]): number | undefined => {
   const known = times.filter(time => time !== undefined)

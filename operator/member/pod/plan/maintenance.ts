@@ -2,9 +2,10 @@
  * The restart in the region's window, which the region's controller asks for by a mark in the status. What an object says that was
  * put back out of a backup is of another time, so a window ends at its deadline, and a restart in it is none for nothing.
  */
+
 import { timestamp } from '../../../../values/time.ts'
 import type { Maintenance } from '../../../workload/instance.ts'
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 import { isWorthRestart } from './pending-restart.ts'
 import type { Newest } from './restart-marks.ts'
 
@@ -23,7 +24,7 @@ export const isMaintained = (maintenance: Maintenance | undefined, time: Mainten
  * tell.
  */
 export function maintenanceMark(
-  observed: Observed,
+  observed: ObservedMember,
   newest: Newest,
   time: MaintenanceTime,
 ): { maintenance: string | undefined; isUnsure: boolean } {

@@ -1,16 +1,17 @@
 /** What waits for a restart, and since when: nothing of it is urgent, and nothing of it happens by itself. */
+
 import { timestamp } from '../../../../values/time.ts'
 import { type Finding, yes } from '../../../objects/conditions.ts'
 import type { Instance, PendingRestart } from '../../../workload/instance.ts'
-import type { Observed } from '../../../workload/observed.ts'
-import { presentAnswer } from '../../postgres/plan/health.ts'
+import type { ObservedMember } from '../../observed.ts'
+import { presentAnswer } from '../../postgres/answer.ts'
 import type { Newest } from './restart-marks.ts'
 
 type Reason = 'Image' | 'PodTemplate' | 'Settings' | 'Configuration'
 type Found = { reason: Reason; message: string }
 
 /** What the pod was made from and would not be made from any more. */
-function ofTemplate({ pod }: Observed, { newestTemplate, image }: Newest): Found[] {
+function ofTemplate({ pod }: ObservedMember, { newestTemplate, image }: Newest): Found[] {
   if (pod === undefined || newestTemplate === undefined || pod.template === newestTemplate) return []
   if (pod.image !== undefined && image !== undefined && pod.image !== image)
     return [{ reason: 'Image', message: `the pod runs ${pod.image}; ${image} is what a new one runs` }]
@@ -18,7 +19,7 @@ function ofTemplate({ pod }: Observed, { newestTemplate, image }: Newest): Found
 }
 
 /** What Postgres itself says; undefined where it has not been asked in its present run. */
-function ofSettings(observed: Observed, { configurationDigest }: Newest): Found[] | undefined {
+function ofSettings(observed: ObservedMember, { configurationDigest }: Newest): Found[] | undefined {
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return undefined
   const { pendingRestart, isMounted, refused, inForce } = answer.configuration
@@ -41,14 +42,14 @@ const toldBefore = ({ status }: Instance): PendingRestart[] =>
  * Whether a restart would bring anything: undefined where only the record says so. That may be of another time, out of a backup
  * of the cluster, so Postgres is asked first.
  */
-export function isWorthRestart(observed: Observed, newest: Newest): boolean | undefined {
+export function isWorthRestart(observed: ObservedMember, newest: Newest): boolean | undefined {
   if (observed.pod === undefined || ofTemplate(observed, newest).length > 0) return true
   const found = ofSettings(observed, newest)
   if (found !== undefined) return found.length > 0
   return toldBefore(observed.instance).length > 0 ? undefined : false
 }
 
-export function pendingRestarts(observed: Observed, desired: Newest, now: number): PendingRestart[] {
+export function pendingRestarts(observed: ObservedMember, desired: Newest, now: number): PendingRestart[] {
   const { pod, instance } = observed
   const before = instance.status?.pendingRestart ?? []
   if (pod === undefined || pod.terminating || instance.spec.suspended) return []

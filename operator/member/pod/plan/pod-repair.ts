@@ -2,17 +2,18 @@
  * What others changed on the pod itself, put back in place: the labels by which Service and StatefulSet find it, images,
  * whose container its node then restarts, and annotations by which the operator decides whether the pod is out of date.
  */
+
 import type { Pod, StatefulSet } from '../../../../cluster/index.ts'
 import type { Action } from '../../../workload/actions.ts'
-import type { Observed } from '../../../workload/observed.ts'
-import type { Assessment } from '../../../workload/plan/assessment.ts'
+import type { ObservedMember } from '../../observed.ts'
+import type { DesiredMember } from '../../plan/desired.ts'
 import { templateAnnotation } from '../stateful-set.ts'
 
 const annotationPrefix = 'espalier.dev/'
 
 export function podRepair(
-  { children, pod: facts }: Observed,
-  { desired: { statefulSet } }: Pick<Assessment, 'desired'>,
+  { children, pod: facts }: ObservedMember,
+  { desired: { statefulSet } }: { desired: Pick<DesiredMember, 'statefulSet'> },
 ): Action[] {
   const { pod, statefulSet: live } = children
   const template = statefulSet?.spec?.template

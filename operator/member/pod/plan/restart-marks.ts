@@ -1,6 +1,6 @@
 /** The restarts that an owner asks for: which, and when, is the owner's to decide. */
 
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 import { maintenanceAnnotation, type RestartMarks, restartAnnotation } from '../stateful-set.ts'
 
 /** What the next pod would be made from, and run with. */
@@ -32,7 +32,7 @@ export const noRestarts: RestartsOf = () => ({
 })
 
 /** What the template says: of restarts that are over it keeps what it has, so that their end changes nothing. */
-export function templateMarks({ children }: Observed, { marks }: Restarts): RestartMarks {
+export function templateMarks({ children }: ObservedMember, { marks }: Restarts): RestartMarks {
   const live = children.statefulSet?.spec?.template.metadata?.annotations
   return {
     restart: marks.restart ?? live?.[restartAnnotation],

@@ -1,9 +1,11 @@
 /** When a pod is deleted for another to be made, what waits for that, and what is said of it. */
+
 import { describe, expect, test } from 'vitest'
 import type { StatefulSet } from '../../../../cluster/index.ts'
 import { timestamp } from '../../../../values/time.ts'
+import { prerequisitesOf } from '../../../endpoint/plan/index.ts'
 import { type Given, settledDatabase } from '../../../testing/settled.ts'
-import type { PostgresAnswer } from '../../../workload/observed.ts'
+import type { PostgresAnswer } from '../../observed.ts'
 import type { VolumeFacts } from '../../storage/persistent-volume.ts'
 import { maintenanceAnnotation, restartAnnotation } from '../stateful-set.ts'
 import { isWorthRestart, pendingRestarts, restartFinding } from './pending-restart.ts'
@@ -30,7 +32,10 @@ const issued = (issuedAt: number | undefined, state: 'good' | 'due' = 'good') =>
 
 describe('a pod is deleted to be made anew', () => {
   const deleted = [{ do: 'delete', kind: 'Pod', name: pod.name, namespace: 'databases', uid: pod.uid }]
-  const restartsFor = (given: Given, restarts?: RestartsOf) => restart(observedOf(given), assessmentOf(given, restarts))
+  const restartsFor = (given: Given, restarts?: RestartsOf) => {
+    const seen = observedOf(given)
+    return restart(seen, assessmentOf(given, restarts), prerequisitesOf(seen).certificateIssuedAt)
+  }
   const bySize: Given = { pod: { size: 'large-v1' } }
   const stuck: Given = { pod: { address: undefined, trouble, template: 'older' } }
   const ended: Given = { answer: expired(), pod: { startedAt: 1 }, rest: issued(2) }

@@ -1,9 +1,11 @@
 /** Which size a database has, what is said of one that it has not, and when it gets it. */
+
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim, StatefulSet } from '../../../../cluster/index.ts'
 import type { Size } from '../../../../crds/index.ts'
 import { type Given, settledDatabase } from '../../../testing/settled.ts'
-import type { GrowthRefusal, Observed } from '../../../workload/observed.ts'
+import type { Observed } from '../../../workload/observed.ts'
+import type { GrowthRefusal } from '../../observed.ts'
 import { sizeInForce } from '../size-in-force.ts'
 import { sizeAnnotation } from '../stateful-set.ts'
 import { comesIntoForce, recordedSize, type SizeState, sizeFinding, sizeState } from './size.ts'

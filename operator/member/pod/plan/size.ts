@@ -3,9 +3,10 @@
  * resources and volume. Since only the volume can be refused, it grows first; until it has, everything stays as it is on
  * the size in force, and the wish stays in the spec (docs/decisions/0019-size-in-force.md).
  */
+
 import type { PinnedSize, SizeShape } from '../../../../crds/index.ts'
 import { conditionOf, type Finding, no } from '../../../objects/conditions.ts'
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 import { type Growth, growthOf } from '../../storage/plan/growth.ts'
 import { isUnmade } from '../../storage/plan/unmade.ts'
 import { sizeText } from '../stateful-set.ts'
@@ -42,7 +43,7 @@ export type SizeState = {
 const sameSize = (left: PinnedSize, right: PinnedSize): boolean =>
   left.name === right.name && left.version === right.version
 
-export function sizeState(observed: Observed): SizeState {
+export function sizeState(observed: ObservedMember): SizeState {
   const { instance, children, size, inForce } = observed
   const asked = instance.spec.size
   const wished: SizeState = { effective: asked, shape: size?.spec.shape, hindrance: undefined }
@@ -72,7 +73,7 @@ export function sizeState(observed: Observed): SizeState {
   return hindrance ? kept(hindrance) : wished
 }
 
-function hindranceOf(growth: Growth, observed: Observed): Hindrance | undefined {
+function hindranceOf(growth: Growth, observed: ObservedMember): Hindrance | undefined {
   const { instance, pod, children, isStrayClaim } = observed
   const awaitsPod = (message: string): Hindrance =>
     instance.spec.suspended && pod === undefined
@@ -102,7 +103,7 @@ function hindranceOf(growth: Growth, observed: Observed): Hindrance | undefined 
 
 /** The record of the size in force after this pass: another one once the pod has it, or there is none and it will. */
 export function recordedSize(
-  observed: Observed,
+  observed: ObservedMember,
   { effective }: SizeState,
   isPrepared: boolean,
 ): PinnedSize | undefined {
@@ -116,7 +117,11 @@ export function recordedSize(
 }
 
 /** What is said while another size is asked for than is in force; nothing of a database that never had one. */
-export function sizeFinding({ instance, isAtRest }: Observed, state: SizeState, recorded: PinnedSize | undefined) {
+export function sizeFinding(
+  { instance, isAtRest }: ObservedMember,
+  state: SizeState,
+  recorded: PinnedSize | undefined,
+) {
   const asked = instance.spec.size
   if (recorded === undefined) return undefined
   const { hindrance, shortfall } = state
@@ -139,7 +144,7 @@ export function sizeFinding({ instance, isAtRest }: Observed, state: SizeState, 
  * Whether a size that could not come into force when it was asked for can do so now. That stops Postgres for a moment, so
  * it is an operation of its own.
  */
-export const comesIntoForce = (observed: Observed, { effective }: SizeState): boolean => {
+export const comesIntoForce = (observed: ObservedMember, { effective }: SizeState): boolean => {
   const { instance, inForce } = observed
   return (
     observed.isAtRest &&

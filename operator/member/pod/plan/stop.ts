@@ -4,7 +4,7 @@
  */
 
 import { conditionOf } from '../../../objects/conditions.ts'
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 import { isKept, mayRunOnRecorded, perilOf } from '../../storage/plan/peril.ts'
 import { isToBeReplaced } from '../../storage/plan/unmade.ts'
 import { sizeText } from '../stateful-set.ts'
@@ -13,7 +13,7 @@ import { sizeText } from '../stateful-set.ts'
  * Whether the data outlive the pod. A claim or volume that somebody deletes is held by nothing but the pod that uses it;
  * where the claim is lost, the volume may be there all the same, under a Postgres that runs.
  */
-export function mayStop(observed: Observed): boolean {
+export function mayStop(observed: ObservedMember): boolean {
   const peril = perilOf(observed)
   if (peril === 'none' || isKept(observed)) return true
   return peril === 'lost' && !mayRunOnRecorded(observed)
@@ -23,13 +23,13 @@ export function mayStop(observed: Observed): boolean {
  * Whether a stop is also the occasion to bind the volume to a new claim. Then the StatefulSet goes to no pod, rather than
  * that its pod is deleted for another to be made.
  */
-export const stopsToRebind = (observed: Observed): boolean => {
+export const stopsToRebind = (observed: ObservedMember): boolean => {
   const peril = perilOf(observed)
   return peril === 'going' || peril === 'detached'
 }
 
 /** Whether another size is on its way. A claim that goes does not grow any more, so the new claim comes first. */
-function isResizing({ instance, inForce, size }: Observed): boolean {
+function isResizing({ instance, inForce, size }: ObservedMember): boolean {
   const { spec, status } = instance
   const runs = conditionOf(status, 'Progressing')?.status === 'True'
   return runs && size !== undefined && sizeText(spec.size) !== sizeText(inForce.pinned)
@@ -39,7 +39,7 @@ function isResizing({ instance, inForce, size }: Observed): boolean {
  * Whether a suspension waits for what needs Postgres: only as long as nothing has begun to stop Postgres. One that is down, such as after
  * a crash, is started again. What waits for it fails by a deadline of its own (operator/backup/plan/patience.ts).
  */
-export const isHeld = (observed: Observed): boolean => {
+export const isHeld = (observed: ObservedMember): boolean => {
   const { instance, children, pod, held } = observed
   if (held === undefined || !instance.spec.suspended || children.statefulSet?.spec?.replicas === 0) return false
   const isUp = pod?.address !== undefined && !pod.terminating
@@ -47,10 +47,10 @@ export const isHeld = (observed: Observed): boolean => {
 }
 
 /** Whether a suspension may stop the pod that there is. */
-const maySuspend = (observed: Observed): boolean => mayStop(observed) && !isHeld(observed)
+const maySuspend = (observed: ObservedMember): boolean => mayStop(observed) && !isHeld(observed)
 
 /** Whether no pod is to run: fenced off, suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
-export function isStopped(observed: Observed): boolean {
+export function isStopped(observed: ObservedMember): boolean {
   const { instance, children, pod } = observed
   const peril = perilOf(observed)
   if (instance.isFenced) return pod === undefined || mayStop(observed)

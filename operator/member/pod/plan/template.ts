@@ -3,10 +3,11 @@
  * taken when a restart is due and not before: a pod that comes back after a crash or on another node is the one that it
  * was, down to the digest of its image.
  */
+
 import type { Draft, StatefulSet } from '../../../../cluster/index.ts'
+import { driftIn } from '../../../children/drift.ts'
 import type { Drift } from '../../../objects/foreign-fields.ts'
-import type { Observed } from '../../../workload/observed.ts'
-import { driftIn } from '../../../workload/plan/drift.ts'
+import type { ObservedMember } from '../../observed.ts'
 import { isPinOf, pinnedReference } from '../image.ts'
 import {
   imageAnnotation,
@@ -30,7 +31,7 @@ export const referenceOf = (template: Template | undefined): string | undefined 
 const dueWhenChanged = [sizeAnnotation, volumeAnnotation, restartAnnotation, maintenanceAnnotation]
 
 /** Whether the pod is to be made anew now, or is not there to be kept as it is. */
-function isDue({ instance, children, pod }: Observed, newest: Draft<'StatefulSet'>, live: Template): boolean {
+function isDue({ instance, children, pod }: ObservedMember, newest: Draft<'StatefulSet'>, live: Template): boolean {
   const { statefulSet } = children
   // Nobody has been served yet.
   if (instance.status?.volume === undefined) return true
@@ -59,7 +60,7 @@ function withImage(template: Template, image: string): Template {
  * What was resolved stays so for as long as the installation names the image as it did. An image that another manager
  * set counts for nothing: what the pod was made from does.
  */
-function imageFor({ pod }: Observed, reference: string, live: Template, isEdited: boolean): string {
+function imageFor({ pod }: ObservedMember, reference: string, live: Template, isEdited: boolean): string {
   const present = imageOf(live)
   if (referenceOf(live) !== reference || present === undefined) return reference
   if (isPinOf(reference, present) && !isEdited) return present
@@ -69,14 +70,14 @@ function imageFor({ pod }: Observed, reference: string, live: Template, isEdited
 }
 
 /** What others set in the template. Nobody knows what stood there before, so the newest template takes its place. */
-function editsOf(observed: Observed, newest: Draft<'StatefulSet'>): Drift[] {
+function editsOf(observed: ObservedMember, newest: Draft<'StatefulSet'>): Drift[] {
   const { statefulSet } = observed.children
   const drifts = statefulSet === undefined ? [] : driftIn(observed, statefulSet, newest)
   return drifts.filter(({ field }) => field === 'spec.template' || field.startsWith('spec.template.'))
 }
 
 /** The StatefulSet with the template that it is to have now; `newest` has the one for the next restart. */
-export function withTemplate(observed: Observed, newest: Draft<'StatefulSet'>): Draft<'StatefulSet'> {
+export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSet'>): Draft<'StatefulSet'> {
   const live = observed.children.statefulSet?.spec?.template
   if (live === undefined || newest.spec === undefined) return newest
   const digest = (template: Template) => template.metadata?.annotations?.[templateAnnotation]

@@ -4,17 +4,20 @@
  */
 
 import { type Finding, yes } from '../../../objects/conditions.ts'
-import type { Observed } from '../../../workload/observed.ts'
-import type { Desired } from '../../../workload/plan/desired.ts'
-import { presentAnswer } from './health.ts'
+import type { ObservedMember } from '../../observed.ts'
+import type { DesiredMember } from '../../plan/desired.ts'
+import { presentAnswer } from '../answer.ts'
 
-const answeredConfiguration = (observed: Observed) => {
+const answeredConfiguration = (observed: ObservedMember) => {
   const answer = presentAnswer(observed)
   return answer?.state === 'answered' ? answer.configuration : undefined
 }
 
 /** Whether a reload brings the files into force: by now, or once they are mounted. */
-export function awaitsReload(observed: Observed, { configurationDigest }: Desired): boolean {
+export function awaitsReload(
+  observed: ObservedMember,
+  { configurationDigest }: Pick<DesiredMember, 'configurationDigest'>,
+): boolean {
   const configuration = answeredConfiguration(observed)
   if (configuration === undefined || configurationDigest === undefined || !configuration.isMounted) return false
   const isWrong = configuration.errors.length > 0 && configuration.onDisk === configurationDigest
@@ -22,7 +25,7 @@ export function awaitsReload(observed: Observed, { configurationDigest }: Desire
 }
 
 /** What Postgres has against its files; undefined for nothing. */
-export function configurationFinding(observed: Observed): Finding | undefined {
+export function configurationFinding(observed: ObservedMember): Finding | undefined {
   const configuration = answeredConfiguration(observed)
   if (configuration === undefined) return undefined
   const { refused, errors } = configuration

@@ -2,40 +2,24 @@
 
 import { conditionOf } from '../../../objects/conditions.ts'
 import type { ChecksumFailures } from '../../../postgres/administrator.ts'
-import type { Observed, PostgresAnswer } from '../../../workload/observed.ts'
-
-/** What Postgres answered, in its present run, with the present passwords; undefined where it has not. */
-export type Answered = Extract<PostgresAnswer, { state: 'answered' }> | undefined
-
-/**
- * Whether what stands on the volume may be put on record as this instance's: a copy only once it is rid of what was its
- * source's, so that one on record never is taken for one that just came.
- */
-export const isOwn = (answered: Answered): answered is NonNullable<Answered> =>
-  answered !== undefined && !answered.closed?.inherited
-
-/** Postgres's answer, unless it was given by an earlier run of it, or none has come in time yet. */
-export function presentAnswer({ pod, postgres, children }: Observed): PostgresAnswer | undefined {
-  if (pod?.address === undefined || pod.run !== postgres?.run) return undefined
-  // What stands on another volume says nothing about this one.
-  return pod.volume === children.claim?.metadata.uid ? postgres.answer : undefined
-}
+import type { ObservedMember } from '../../observed.ts'
+import { presentAnswer } from '../answer.ts'
 
 /**
  * Whether what was last found of a Postgres stands: none is known of it in its present run, be it that the operator has
  * not looked since it started, or that Postgres has been too slow to answer.
  */
-export function stands({ instance, pod, postgres }: Observed): boolean {
+export function stands({ instance, pod, postgres }: ObservedMember): boolean {
   const isUnknown = postgres === undefined || (postgres.run === pod?.run && postgres.answer === undefined)
   return isUnknown && conditionOf(instance.status, 'Ready')?.status === 'True'
 }
 
 /** Whether Postgres was looked at since its pod is as ready, or not, as it is now. */
-const isLookedAt = ({ pod, postgres }: Observed): boolean =>
+const isLookedAt = ({ pod, postgres }: ObservedMember): boolean =>
   postgres?.run === pod?.run && postgres?.ready === pod?.ready
 
 /** Postgres answered, since its pod is what it is now, that there is no room on its disk for more. */
-export function isFull(observed: Observed): boolean {
+export function isFull(observed: ObservedMember): boolean {
   const answer = presentAnswer(observed)
   return answer?.state === 'answered' && !answer.hasRoom && isLookedAt(observed)
 }
@@ -44,7 +28,7 @@ export function isFull(observed: Observed): boolean {
  * A small write to its WAL has not come to rest on the disk: the pod's own probe says so, or a look, where it has none. That
  * probe fails on a full disk as well, which a look tells apart: nothing is said before it.
  */
-export function writeHangs(observed: Observed): boolean {
+export function writeHangs(observed: ObservedMember): boolean {
   const answer = presentAnswer(observed)
   if (answer?.state === 'answered' && answer.walHangs) return true
   return observed.pod?.writeHangs === true && isLookedAt(observed) && !isFull(observed)

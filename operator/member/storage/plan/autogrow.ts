@@ -6,15 +6,16 @@
  * That a volume is full counts only where it was found since its present capacity was: Postgres that ended of it before, or
  * answered so, says nothing of the volume as it is now.
  */
+
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
 import type { Autogrow } from '../../../../crds/index.ts'
 import { bytesTold, canonicalQuantity } from '../../../../values/quantity.ts'
 import { timestamp } from '../../../../values/time.ts'
 import { type Finding, no } from '../../../objects/conditions.ts'
 import type { StorageStatus } from '../../../workload/instance.ts'
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 import type { SizeState } from '../../pod/plan/size.ts'
-import { presentAnswer } from '../../postgres/plan/health.ts'
+import { presentAnswer } from '../../postgres/answer.ts'
 import { growthOf, isHeldBack, resizedClaim } from './growth.ts'
 
 export type Autogrowth = {
@@ -40,7 +41,7 @@ export function nextStorage(capacity: string, { stepPercent, maxSize }: Autogrow
 }
 
 /** When Postgres was last found to have no room for more, in ms since the epoch. */
-function fullAt(observed: Observed): number | undefined {
+function fullAt(observed: ObservedMember): number | undefined {
   const { pod, postgres } = observed
   if (pod?.trouble?.diskFull) return pod.trouble.endedAt ?? 0
   const answer = presentAnswer(observed)
@@ -48,7 +49,12 @@ function fullAt(observed: Observed): number | undefined {
 }
 
 /** How full the volume is, in words; undefined where it is not as full as was said. */
-function fullness(observed: Observed, capacity: string, { atPercent }: Autogrow, since: string): string | undefined {
+function fullness(
+  observed: ObservedMember,
+  capacity: string,
+  { atPercent }: Autogrow,
+  since: string,
+): string | undefined {
   const at = fullAt(observed)
   // Times on record are of whole seconds: later than all of that second.
   if (at !== undefined && at >= Date.parse(since) + 1_000) return 'the volume is full'
@@ -59,7 +65,7 @@ function fullness(observed: Observed, capacity: string, { atPercent }: Autogrow,
 }
 
 /** Whether volume and size are as they are to be, so that nothing else asks for storage. */
-const isSettled = (observed: Observed, { hindrance, shortfall }: SizeState): boolean => {
+const isSettled = (observed: ObservedMember, { hindrance, shortfall }: SizeState): boolean => {
   const { instance, inForce } = observed
   const { name, version } = instance.spec.size
   return (
@@ -71,14 +77,19 @@ const isSettled = (observed: Observed, { hindrance, shortfall }: SizeState): boo
 }
 
 /** The claim of the data, if it may grow. */
-function claimOf({ instance, children: { claim }, isStrayClaim, pod }: Observed): PersistentVolumeClaim | undefined {
+function claimOf({
+  instance,
+  children: { claim },
+  isStrayClaim,
+  pod,
+}: ObservedMember): PersistentVolumeClaim | undefined {
   const recorded = instance.status?.volume
   if (claim === undefined || recorded?.uid !== claim.metadata.uid || isStrayClaim) return undefined
   if (claim.metadata.deletionTimestamp !== undefined || claim.status?.phase !== 'Bound') return undefined
   return instance.spec.suspended && pod === undefined ? undefined : claim
 }
 
-export function autogrowth(observed: Observed, size: SizeState, now: number): Autogrowth {
+export function autogrowth(observed: ObservedMember, size: SizeState, now: number): Autogrowth {
   const { instance } = observed
   const autogrow = instance.spec.storage?.autogrow
   const before = instance.status?.storage
@@ -116,7 +127,7 @@ export function autogrowth(observed: Observed, size: SizeState, now: number): Au
 
 /** A claim whose request somebody raised above the size: the volume grows, and no request makes it smaller again. */
 function raisedByOthers(
-  observed: Observed,
+  observed: ObservedMember,
   size: SizeState,
   claim: PersistentVolumeClaim | undefined,
 ): Finding | undefined {
@@ -138,7 +149,11 @@ const reasons = {
 } as const
 
 /** What is said of a growth that is asked for and not in force, file system included; undefined where there is none. */
-function underway({ growthRefusal }: Observed, claim: PersistentVolumeClaim, requested: string): Finding | undefined {
+function underway(
+  { growthRefusal }: ObservedMember,
+  claim: PersistentVolumeClaim,
+  requested: string,
+): Finding | undefined {
   const growth = growthOf(claim, requested, growthRefusal)
   if (growth.state === 'done') return undefined
   const reason = reasons[growth.state]

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
-import type { GrowthRefusal } from '../../../workload/observed.ts'
+import type { GrowthRefusal } from '../../observed.ts'
 import { type Growth, growthOf, isHeldBack, resizedClaim } from './growth.ts'
 
 type Told = {

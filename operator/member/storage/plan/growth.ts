@@ -2,9 +2,10 @@
  * How far a volume has grown to what is wanted of it. Only what the claim's status says counts: the request is a wish, and
  * the capacity is told once volume and file system have it.
  */
+
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
 import { bytesTold, canonicalQuantity } from '../../../../values/quantity.ts'
-import type { GrowthRefusal } from '../../../workload/observed.ts'
+import type { GrowthRefusal } from '../../observed.ts'
 
 export type Growth =
   | { state: 'done' }

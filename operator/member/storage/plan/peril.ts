@@ -2,9 +2,10 @@
  * What has befallen the volume of a database that somebody deletes, or has deleted, its claim or the volume itself. A
  * pod that runs holds both; the data outlive it only where the volume says `Retain` and is on record by its name.
  */
+
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
 import { ownerUidOf } from '../../../objects/ownership.ts'
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 
 /**
  * - none: nothing, or no data are on record yet.
@@ -14,7 +15,7 @@ import type { Observed } from '../../../workload/observed.ts'
  */
 type Peril = 'none' | 'going' | 'detached' | 'lost'
 
-export function perilOf(observed: Observed): Peril {
+export function perilOf(observed: ObservedMember): Peril {
   const { instance, children, volumes } = observed
   const recorded = instance.status?.volume
   const { claim } = children
@@ -26,7 +27,7 @@ export function perilOf(observed: Observed): Peril {
 }
 
 /** Whether this is the claim that we made for the volume, in place of the one that is gone. */
-export function isRebound({ instance }: Observed, claim: PersistentVolumeClaim): boolean {
+export function isRebound({ instance }: ObservedMember, claim: PersistentVolumeClaim): boolean {
   const volumeName = instance.status?.volume?.volumeName
   return (
     volumeName !== undefined &&
@@ -37,7 +38,7 @@ export function isRebound({ instance }: Observed, claim: PersistentVolumeClaim):
 }
 
 /** Whether the volume on record is there, with the data, and for no other claim. */
-function isThere({ instance, children, volumes: { recorded } }: Observed): boolean {
+function isThere({ instance, children, volumes: { recorded } }: ObservedMember): boolean {
   const { claim = '', uid } = instance.status?.volume ?? {}
   if (recorded === undefined || recorded.claim !== `${instance.metadata.namespace}/${claim}`) return false
   // What goes with the policy `Delete` and without a claim is being emptied.
@@ -47,7 +48,7 @@ function isThere({ instance, children, volumes: { recorded } }: Observed): boole
 }
 
 /** Whether the data outlive the claim: the volume on record stays, whatever becomes of the claim. */
-export function isKept({ instance, children: { claim }, volumes: { recorded, bound } }: Observed): boolean {
+export function isKept({ instance, children: { claim }, volumes: { recorded, bound } }: ObservedMember): boolean {
   // What a strange claim is bound to is another's matter.
   const own = claim?.metadata.uid === instance.status?.volume?.uid ? bound : undefined
   return recorded?.isRetained === true && !recorded.isGoing && own?.isRetained !== false
@@ -57,7 +58,7 @@ export function isKept({ instance, children: { claim }, volumes: { recorded, bou
  * Whether Postgres may be running on the volume on record. What a pod has mounted it keeps, whatever becomes of the claim,
  * also through a crash after which its node starts it again; a pod that was made after another claim took the name never had it.
  */
-export function mayRunOnRecorded({ instance, children: { claim }, pod }: Observed): boolean {
+export function mayRunOnRecorded({ instance, children: { claim }, pod }: ObservedMember): boolean {
   if (pod === undefined || pod.terminating) return false
   const isComingBack = pod.trouble !== undefined && !pod.isStuck
   if (pod.address === undefined && !isComingBack) return false

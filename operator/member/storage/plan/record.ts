@@ -3,11 +3,12 @@
  * same for good; only which claim stands for the volume may change, where the database, its claim or an older status was
  * put back.
  */
+
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
 import { ownerUidOf } from '../../../objects/ownership.ts'
 import type { VolumeRecord } from '../../../workload/instance.ts'
-import type { Observed } from '../../../workload/observed.ts'
-import { type Answered, isOwn } from '../../postgres/plan/health.ts'
+import type { ObservedMember } from '../../observed.ts'
+import { type Answered, isOwn } from '../../postgres/answer.ts'
 import { systemIdentifierOf } from '../claim.ts'
 import { isRebound, mayRunOnRecorded } from './peril.ts'
 
@@ -16,7 +17,7 @@ import { isRebound, mayRunOnRecorded } from './peril.ts'
  * claim was put back, with or after its database, and says that these data stand on it. Nothing else is done before
  * that is on record.
  */
-export function recordFromClaim(observed: Observed): VolumeRecord | undefined {
+export function recordFromClaim(observed: ObservedMember): VolumeRecord | undefined {
   const { instance, children, isStrayClaim, volumes } = observed
   const { claim } = children
   const recorded = instance.status?.volume
@@ -39,16 +40,17 @@ export function recordFromClaim(observed: Observed): VolumeRecord | undefined {
  * The record is of another time, out of a backup of the cluster: the claim carries this very object's uid and the number of its
  * data, and the pod that runs was made for it. What a pod has mounted under another claim is never passed over.
  */
-function isProven({ instance, pod }: Observed, claim: PersistentVolumeClaim): boolean {
+function isProven({ instance, pod }: ObservedMember, claim: PersistentVolumeClaim): boolean {
   if (ownerUidOf(claim) !== instance.metadata.uid || claim.status?.phase !== 'Bound') return false
   return pod?.address !== undefined && pod.volume === claim.metadata.uid
 }
 
 /** Whether the volume on record is gone for good: no claim or pod has it, and the cluster does not know it any more. */
-const isGone = (observed: Observed): boolean => observed.volumes.recorded === undefined && !mayRunOnRecorded(observed)
+const isGone = (observed: ObservedMember): boolean =>
+  observed.volumes.recorded === undefined && !mayRunOnRecorded(observed)
 
 /** The record after a pass. Its volume's name is there before anything is done that only the volume survives. */
-export function nextRecord(observed: Observed, answered: Answered): VolumeRecord | undefined {
+export function nextRecord(observed: ObservedMember, answered: Answered): VolumeRecord | undefined {
   const { instance, children, volumes } = observed
   const { claim } = children
   const recorded = instance.status?.volume

@@ -7,7 +7,7 @@
 
 import type { Owner } from '../../../objects/ownership.ts'
 import type { Action } from '../../../workload/actions.ts'
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 import { isStopped } from '../../pod/plan/stop.ts'
 import { reboundClaimDraft } from '../claim.ts'
 import { copyName, type VolumeChange, type VolumeFacts } from '../persistent-volume.ts'
@@ -24,7 +24,7 @@ const change = ({ name, uid }: VolumeFacts, to: VolumeChange): Action => ({
  * Another manager changed the volume's claimRef while the claim names the volume. Kubernetes then gives the volume to another claim, or reclaims
  * it, although Postgres runs on it.
  */
-function reserved({ instance, children: { claim }, volumes }: Observed, owner: Owner): Action[] {
+function reserved({ instance, children: { claim }, volumes }: ObservedMember, owner: Owner): Action[] {
   const record = instance.status?.volume
   const volume = volumes.bound ?? volumes.recorded
   if (record === undefined || volume === undefined || claim?.metadata.uid !== record.uid) return []
@@ -36,7 +36,7 @@ function reserved({ instance, children: { claim }, volumes }: Observed, owner: O
   return [change(volume, { to: 'reserve', owner, claim: { namespace, name, uid } })]
 }
 
-export function rescue(observed: Observed, owner: Owner): Action[] {
+export function rescue(observed: ObservedMember, owner: Owner): Action[] {
   const reservation = reserved(observed, owner)
   if (reservation.length > 0) return reservation
   switch (perilOf(observed)) {
@@ -56,7 +56,7 @@ export function rescue(observed: Observed, owner: Owner): Action[] {
  * The marks, and the reclaim policy as it was. While the database is suspended no pod holds its claim, so its volume is
  * retained throughout.
  */
-function atRest({ instance, children: { claim }, volumes: { bound }, pod }: Observed, owner: Owner): Action[] {
+function atRest({ instance, children: { claim }, volumes: { bound }, pod }: ObservedMember, owner: Owner): Action[] {
   if (bound === undefined || claim === undefined) return []
   if (!bound.isMarked) return [change(bound, { to: 'mark', owner })]
   const { suspended } = instance.spec
@@ -69,7 +69,11 @@ function atRest({ instance, children: { claim }, volumes: { bound }, pod }: Obse
 }
 
 /** The volume is retained; where its object goes, there is another for the same storage. */
-function secured({ instance, volumes: { copy } }: Observed, owner: Owner, volume: VolumeFacts | undefined): Action[] {
+function secured(
+  { instance, volumes: { copy } }: ObservedMember,
+  owner: Owner,
+  volume: VolumeFacts | undefined,
+): Action[] {
   const { uid } = instance.status?.volume ?? {}
   if (volume === undefined || uid === undefined) return []
   if (!volume.isRetained) return [change(volume, { to: 'retain', owner })]
@@ -79,7 +83,7 @@ function secured({ instance, volumes: { copy } }: Observed, owner: Owner, volume
 }
 
 /** Once nothing runs and nothing is to run, the claim of a volume that goes is let go of. */
-function withoutClaim(observed: Observed): Action[] {
+function withoutClaim(observed: ObservedMember): Action[] {
   const { children, pod } = observed
   const { claim, statefulSet } = children
   // The claim holds its volume as a pod does: it goes when the data outlive it, and not before.
@@ -92,7 +96,7 @@ function withoutClaim(observed: Observed): Action[] {
 }
 
 /** A new claim takes the volume, once nothing runs on it. */
-function rebound(observed: Observed, owner: Owner): Action[] {
+function rebound(observed: ObservedMember, owner: Owner): Action[] {
   const { instance, incarnation, children, pod, volumes } = observed
   const { claim } = children
   const { recorded: volume } = volumes

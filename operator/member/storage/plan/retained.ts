@@ -3,15 +3,16 @@
  * the only one is taken over, and started as it is; where a person has to say which one it is, nothing is claimed. Never is an
  * empty volume made beside them.
  */
+
 import { childNames, labels } from '../../../../crds/index.ts'
 import type { Owner } from '../../../objects/ownership.ts'
 import type { Action } from '../../../workload/actions.ts'
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 import { adoptedClaimDraft } from '../claim.ts'
 import { volumeToAdopt } from '../retained.ts'
 
 /** The next step of taking a volume over: its old claim is forgotten, then a new one names it. */
-export function adoption({ instance, incarnation, retained }: Observed, owner: Owner): Action[] {
+export function adoption({ instance, incarnation, retained }: ObservedMember, owner: Owner): Action[] {
   const volume = instance.adoptsVolumes ? volumeToAdopt(retained, owner) : undefined
   // It is on record which incarnation serves before anything is made for it.
   if (volume === undefined || instance.status?.incarnation !== incarnation) return []
@@ -21,7 +22,13 @@ export function adoption({ instance, incarnation, retained }: Observed, owner: O
 }
 
 /** Why nothing is claimed, and what a person can do; undefined where nothing stands in the way. */
-export function retainedMessage({ instance, owner, incarnation, retained, children }: Observed): string | undefined {
+export function retainedMessage({
+  instance,
+  owner,
+  incarnation,
+  retained,
+  children,
+}: ObservedMember): string | undefined {
   const [first] = retained
   if (owner === undefined || first === undefined || children.claim !== undefined) return undefined
   if (instance.adoptsVolumes && volumeToAdopt(retained, owner) !== undefined) return undefined

@@ -5,18 +5,18 @@
  */
 
 import type { Action } from '../../../workload/actions.ts'
-import type { Observed } from '../../../workload/observed.ts'
+import type { ObservedMember } from '../../observed.ts'
 import { asksFor } from '../claim.ts'
 
 /** Whether the database waits for the first volume of its life. While it is suspended it does not. */
-export function isUnmade({ instance, children: { claim }, isStrayClaim, pod }: Observed): boolean {
+export function isUnmade({ instance, children: { claim }, isStrayClaim, pod }: ObservedMember): boolean {
   if (instance.status?.volume !== undefined || instance.spec.suspended) return false
   if (claim === undefined || isStrayClaim || pod?.address !== undefined) return false
   return (claim.status?.phase ?? 'Pending') === 'Pending' && !claim.spec?.volumeName
 }
 
 /** Whether its claim is to give way to one that asks for what is wanted now. */
-export function isToBeReplaced(observed: Observed): boolean {
+export function isToBeReplaced(observed: ObservedMember): boolean {
   const { children, size, region } = observed
   const { claim } = children
   if (claim === undefined || size === undefined || region === undefined || !isUnmade(observed)) return false
@@ -24,7 +24,7 @@ export function isToBeReplaced(observed: Observed): boolean {
 }
 
 /** Lets go of such a claim, once there is no pod that could come to use it. */
-export function replacement({ children, pod }: Observed): Action[] {
+export function replacement({ children, pod }: ObservedMember): Action[] {
   const { claim, statefulSet } = children
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
   if (pod !== undefined || (statefulSet?.spec?.replicas ?? 0) !== 0) return []
@@ -33,7 +33,7 @@ export function replacement({ children, pod }: Observed): Action[] {
 }
 
 /** Why the volume is not there yet, as far as the cluster says; undefined where it says nothing, or all is well. */
-export function unmadeMessage(observed: Observed): string | undefined {
+export function unmadeMessage(observed: ObservedMember): string | undefined {
   const { instance, provisioning, pod, region } = observed
   if (!isUnmade(observed)) return undefined
   if (isToBeReplaced(observed)) return 'the volume claim is being replaced by one for what is asked now'

@@ -1,12 +1,15 @@
 /** What is said of a volume, what of it is fatal, and when a claim that never had one gives way to another. */
+
 import { describe, expect, test } from 'vitest'
 import type { AnyObject, PersistentVolumeClaim } from '../../../../cluster/index.ts'
 import { ownerMarks } from '../../../objects/ownership.ts'
 import { emptyWorld, observedIn, round } from '../../../testing/plan-world.ts'
-import type { Observed, PostgresAnswer } from '../../../workload/observed.ts'
+import type { Observed } from '../../../workload/observed.ts'
 import { marks } from '../../../workload/plan/marks.ts'
+import type { PostgresAnswer } from '../../observed.ts'
 import type { PodFacts } from '../../pod/pod.ts'
-import { checksumMessage, isFull, presentAnswer, stands, writeHangs } from '../../postgres/plan/health.ts'
+import { presentAnswer } from '../../postgres/answer.ts'
+import { checksumMessage, isFull, stands, writeHangs } from '../../postgres/plan/health.ts'
 import type { VolumeFacts } from '../persistent-volume.ts'
 import { isToBeReplaced, isUnmade, replacement, unmadeMessage } from './unmade.ts'
 import { volumeFinding } from './volume.ts'

@@ -2,17 +2,13 @@
  * What is known of the data's volume. Once it has been recorded it is the only one: where it is gone, or where what
  * stands on it is another's, the database is `failed`, and nothing is ever initialised in its place.
  */
+
 import type { RefusalReason } from '../../../../instance/refusal.ts'
 import { type Finding, no, yes } from '../../../objects/conditions.ts'
 import type { VolumeRecord } from '../../../workload/instance.ts'
-import type { Observed } from '../../../workload/observed.ts'
-import {
-  type Answered,
-  checksumFailures,
-  checksumMessage,
-  writeHangs,
-  writeHangsMessage,
-} from '../../postgres/plan/health.ts'
+import type { ObservedMember } from '../../observed.ts'
+import type { Answered } from '../../postgres/answer.ts'
+import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from '../../postgres/plan/health.ts'
 import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
 import { retainedMessage } from './retained.ts'
 import { unmadeMessage } from './unmade.ts'
@@ -30,7 +26,7 @@ const fatalRefusals: Partial<Record<RefusalReason, string>> = {
 
 const fatal = (reason: string, message: string) => ({ finding: no(reason, message), fatal: true })
 
-export function volumeFinding(observed: Observed, answered: Answered): { finding: Finding; fatal?: boolean } {
+export function volumeFinding(observed: ObservedMember, answered: Answered): { finding: Finding; fatal?: boolean } {
   const { instance, children, pod } = observed
   const recorded = instance.status?.volume
   const { claim } = children
@@ -67,7 +63,7 @@ export function volumeFinding(observed: Observed, answered: Answered): { finding
 }
 
 /** What is gone, what is left, and what brings it back. */
-function lostMessage(observed: Observed, { claim: name, uid }: VolumeRecord): string {
+function lostMessage(observed: ObservedMember, { claim: name, uid }: VolumeRecord): string {
   const { instance, children, volumes } = observed
   const isReplaced = children.claim !== undefined && children.claim.metadata.uid !== uid
   const gone = `the volume claim ${name} that holds the data is gone${isReplaced ? '; another one has its name' : ''}`
@@ -80,7 +76,7 @@ function lostMessage(observed: Observed, { claim: name, uid }: VolumeRecord): st
 }
 
 /** What will become of the data of a volume that somebody deletes, and when. */
-function perilMessage(observed: Observed): string {
+function perilMessage(observed: ObservedMember): string {
   const { instance, children, volumes } = observed
   const { claim = '', volumeName } = instance.status?.volume ?? {}
   if (perilOf(observed) === 'detached')

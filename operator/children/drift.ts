@@ -2,16 +2,15 @@
  * Which children the operator writes: those that are not as their drafts, and those on which another manager set fields
  * that no draft has. Pure. A manager that sets them again each time gets a condition that names the field.
  */
-import type { AnyObject, Draft } from '../../../cluster/index.ts'
-import { timestamp } from '../../../values/time.ts'
-import { type Finding, no } from '../../objects/conditions.ts'
-import { type Drift, difference, driftOf } from '../../objects/foreign-fields.ts'
-import { draftAnnotation, isUpToDate } from '../../objects/up-to-date.ts'
-import type { Action, AppliedKind } from '../actions.ts'
-import { type Correction, childOf } from '../drifts.ts'
-import type { Observed } from '../observed.ts'
+import type { AnyObject, Draft } from '../../cluster/index.ts'
+import { timestamp } from '../../values/time.ts'
+import { type Finding, no } from '../objects/conditions.ts'
+import { type Drift, difference, driftOf } from '../objects/foreign-fields.ts'
+import { draftAnnotation, isUpToDate } from '../objects/up-to-date.ts'
+import type { Action, AppliedKind } from '../workload/actions.ts'
+import { type Correction, childOf, type Drifts } from './drifts.ts'
 
-type Known = Pick<Observed, 'drifts'>
+type Known = { drifts: Drifts }
 
 /** What others set on a child, without what is the cluster's own. */
 export function driftIn({ drifts }: Known, actual: AnyObject, draft: Draft<AppliedKind>): Drift[] {

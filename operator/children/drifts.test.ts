@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import type { AnyObject, Draft } from '../../cluster/index.ts'
 import { operatorManager, withForeignFields } from '../objects/foreign-fields.ts'
 import { stamped } from '../objects/up-to-date.ts'
+import { contestFinding, put } from './drift.ts'
 import { createDriftBook } from './drifts.ts'
-import { contestFinding, put } from './plan/drift.ts'
 
 const metadata = { name: 'db-1', namespace: 'databases' }
 const draft = stamped<Draft<'Service'>>({

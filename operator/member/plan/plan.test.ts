@@ -1,0 +1,63 @@
+/** A member's plan, by itself: the one that serves, and a restore candidate beside it. */
+import { describe, expect, test } from 'vitest'
+import { nothingServes, planEndpoint, prerequisitesOf } from '../../endpoint/plan/index.ts'
+import { type Given, settledDatabase } from '../../testing/settled.ts'
+import type { Action } from '../../workload/actions.ts'
+import { noRestarts } from '../pod/plan/restart-marks.ts'
+import type { VolumeFacts } from '../storage/persistent-volume.ts'
+import { planMember } from './index.ts'
+
+const { owner, now, children, observedOf } = settledDatabase()
+const bound: VolumeFacts = {
+  ...{ name: 'pv', uid: 'pv-uid', isGoing: false, isRetained: false, policyBefore: undefined, isBound: true },
+  ...{ claim: undefined, claimUid: children.claim.metadata.uid, isMarked: false, accessModes: ['ReadWriteOnce'] },
+  ...{ capacity: '1Gi', storageClass: 'fast', isProvisioned: true },
+}
+const empty: Given = {
+  status: { volume: undefined, size: undefined },
+  children: Object.fromEntries(Object.keys(children).map(name => [name, undefined])),
+  pod: undefined,
+  postgres: undefined,
+  route: undefined,
+  rest: { credentials: { state: 'absent' }, certificate: { state: 'absent' } },
+}
+const short = (action: Action): string => ('kind' in action ? `${action.do} ${action.kind}` : action.do)
+const memberOf = (given: Given, protectsVolume = true): string[] => {
+  const observed = observedOf(given)
+  const needs = { ...prerequisitesOf(observed), restartsOf: noRestarts, protectsVolume }
+  return planMember(observed, owner, now, needs).actions.map(short)
+}
+const endpointOf = (given: Given): string[] => planEndpoint(observedOf(given), owner, nothingServes).actions.map(short)
+
+test('a member creates its claim and configuration, and nothing of the endpoint', () => {
+  expect(memberOf(empty)).toEqual(['create-claim', 'apply ConfigMap'])
+})
+
+test('an endpoint creates its Secrets, Service, network policy and route, and nothing of a member', () => {
+  expect(endpointOf(empty)).toEqual([
+    ...['mint-credentials', 'issue-certificate', 'apply Service', 'apply NetworkPolicy', 'claim-port'],
+  ])
+})
+
+describe('the StatefulSet of a member', () => {
+  const { statefulSet: _, ...mounted } = children
+  const without = (name: keyof typeof children): Given => ({
+    children: { ...mounted, statefulSet: undefined, [name]: undefined },
+    pod: undefined,
+  })
+  test('is created once everything that its pod mounts exists', () => {
+    expect(memberOf(without('statefulSet'))).toEqual(['apply StatefulSet'])
+  })
+  test.each(['certificate', 'networkPolicy'] as const)('is not created before the %s of the endpoint', name => {
+    expect(memberOf(without(name))).toEqual([])
+  })
+})
+
+test('the volume of a candidate is not protected, unlike that of the member that serves', () => {
+  const unmarked: Given = {
+    status: { volume: undefined },
+    rest: { volumes: { bound, recorded: undefined, copy: undefined } },
+  }
+  expect(memberOf(unmarked)).toContain('change-volume')
+  expect(memberOf(unmarked, false)).not.toContain('change-volume')
+})
