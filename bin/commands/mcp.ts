@@ -13,6 +13,7 @@ import type { McpSources } from '../../services/mcp/configuration/reader.ts'
 import type { HttpSettings, McpSettings } from '../../services/mcp/configuration/types.ts'
 import { initialiseCredentials } from '../../services/mcp/credentials/initial.ts'
 import { type McpService, serveMcpOverStdio, startMcp } from '../../services/mcp/index.ts'
+import { logLines } from '../../services/process/log-lines.ts'
 import { askPassword } from '../ask-password.ts'
 import { type Command, UsageError } from '../command.ts'
 import { type FlagKinds, readDashFlags } from '../dash-flags.ts'
@@ -121,7 +122,7 @@ async function serveStdio(settings: McpSettings, logger: Logger): Promise<void> 
 async function serve(flags: Flags): Promise<void> {
   const settings = readMcpSettings(sourcesOf(flags))
   // Over stdio the output is the protocol's.
-  const logger = pino({ level: settings.logLevel }, pino.destination({ dest: 2, sync: false }))
+  const logger = pino({ level: settings.logLevel }, logLines())
   const { http } = settings
   await (http === undefined ? serveStdio(settings, logger) : serveHttp(flags, settings, http, logger))
 }
