@@ -37,7 +37,7 @@ const sharedByServices: Record<string, string[]> = {
   http: [],
   process: ['http'],
   configuration: [],
-  postgres: ['configuration'],
+  postgres: ['cache', 'configuration'],
   'schema-cache': ['postgres'],
   authentication: ['cache', 'http'],
   providers: [],

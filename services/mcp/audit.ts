@@ -13,17 +13,13 @@ export function createAudit(
   logger: Pick<Logger, 'info'>,
   text: McpSettings['auditStatements'],
 ): (entry: AuditEntry) => void {
-  return ({ statement, ...entry }) => {
-    const isLogged = text === 'all' || (text === 'reads' && entry.mode === 'read')
+  return ({ tool, database, principal, requestId, mode, author, statement, rows, milliseconds, outcome }) => {
+    // This server's own statements are long and always the same.
+    const isLogged = author === 'caller' && (text === 'all' || (text === 'reads' && mode === 'read'))
+    const statementHash = hash('sha256', statement).slice(0, 32)
+    const audit = { tool, database, principal, requestId, mode, author, rows, milliseconds, outcome, statementHash }
     logger.info(
-      {
-        audit: {
-          ...entry,
-          statementHash: hash('sha256', statement).slice(0, 32),
-          // This server's own statements are long and always the same.
-          ...(isLogged && entry.author === 'caller' ? { statement: statement.slice(0, maximumText) } : {}),
-        },
-      },
+      { audit: isLogged ? Object.assign(audit, { statement: statement.slice(0, maximumText) }) : audit },
       'statement',
     )
   }

@@ -8,7 +8,7 @@ import type { Address } from './address.ts'
 import { type Backend, cancel } from './cancel.ts'
 import { connect } from './connect.ts'
 import { ConnectionFailure } from './errors.ts'
-import { type Field, MessageReader, MessageWriter, type RowSink } from './messages.ts'
+import { type Field, joinedPiece, MessageReader, MessageWriter, type RowSink } from './messages.ts'
 import { type Changes, PreparedStatements } from './prepared.ts'
 import { type Rows, Run, type Step, type Taken } from './run.ts'
 import { Sharing } from './sharing.ts'
@@ -23,7 +23,7 @@ const lookMs = 10
 /** A cancellation that comes before its query has begun is lost. */
 const cancelAgainMs = 500
 /** Rows of one that shares: what is larger is for a connection of its own. */
-const maximumSharedBytes = 262_144
+export const maximumSharedBytes = 262_144
 export class Connection {
   readonly openedAt: number
   readonly #socket: Socket
@@ -128,7 +128,10 @@ export class Connection {
     return !this.#isGone && (this.#sharing?.hasRoomFor(expectedMs, this.#queue, isWaitedFor) ?? false)
   }
 
-  /** From now on several may run here, one behind the other, and go elsewhere where one before them takes longer than `slowMs`. `onFree` is called once all have ended. */
+  /**
+   * From now on several may run here, one behind the other, and go elsewhere where one before them takes longer than `slowMs` or leaves a transaction open. `onFree` is called once all have
+   * ended, or the connection has.
+   */
   share(onFree: () => void, slowMs: number): void {
     this.#sharing = new Sharing(onFree, slowMs)
   }
@@ -181,7 +184,12 @@ export class Connection {
   /** What comes in one turn goes out in one write: that, and Postgres waking up for it, is most of what something short costs. */
   #sendLater(pieces: readonly Buffer[]): void {
     if (this.#unsent.length === 0) setImmediate(() => this.#send(this.#unsent.splice(0)))
-    this.#unsent.push(...pieces)
+    for (const piece of pieces) {
+      const last = this.#unsent.at(-1)
+      const joined = last === undefined ? undefined : joinedPiece(last, piece)
+      if (joined === undefined) this.#unsent.push(piece)
+      else this.#unsent[this.#unsent.length - 1] = joined
+    }
     if (this.#queue.length > 1) this.#watch ??= setTimeout(() => this.#look(), lookMs)
   }
 
@@ -259,6 +267,8 @@ export class Connection {
     if (next !== undefined) next.since = now
     this.#isLost ||= running.hasLostStatement
     running.finish(now)
+    // In a transaction that has failed, nothing behind runs until it is rolled back.
+    if (this.transaction !== 'idle' && this.#sharing !== undefined) this.#displace(this.#queue)
     if (this.#isLeft) this.close()
     else if (next === undefined) this.#freed()
   }
@@ -295,6 +305,7 @@ export class Connection {
     const [first, ...behind] = this.#queue.splice(0)
     first?.lose(new ConnectionFailure(error.message))
     for (const one of behind) one.giveUp()
+    this.#freed()
     this.#onEnd(this)
   }
 

@@ -18,6 +18,12 @@ const leastRoom = 2_048
 /** A piece of so many bytes is sent as it is: what is large is in memory once. */
 const ownPieceBytes = 32_768
 
+/** Two pieces as one, without a copy; undefined where the second does not follow the first in memory. */
+export const joinedPiece = (first: Buffer, second: Buffer): Buffer | undefined =>
+  first.buffer === second.buffer && first.byteOffset + first.length === second.byteOffset
+    ? Buffer.from(first.buffer, first.byteOffset, first.length + second.length)
+    : undefined
+
 /** Puts messages one after the other into one buffer, which grows; what is large stands between such buffers. */
 export class MessageWriter {
   #buffer = Buffer.allocUnsafe(slabBytes)

@@ -36,8 +36,18 @@ export type Row = readonly (Buffer | null)[]
 /** Rows of each step, in order. */
 export type Rows = readonly (readonly Row[])[]
 
-/** What a run has come to, and how long Postgres took, in milliseconds; undefined where it stood behind others, whose answers come with its own. */
-export type Taken = { readonly rows: Rows; readonly tookMs: number | undefined }
+/** The result of a run. The lists have one item for each step. */
+export type Taken = {
+  readonly rows: Rows
+  /** Rows that each statement has returned or written, by its command tag. */
+  readonly affected: readonly number[]
+  /** Columns of the steps that are described. */
+  readonly fields: readonly (readonly Field[])[]
+  /** Rows of the steps whose rows are text. */
+  readonly texts: readonly TextRows[]
+  /** Milliseconds that Postgres took; undefined for a run behind others, whose answers come with its own. */
+  readonly tookMs: number | undefined
+}
 
 /** Errors and notices repeat values, and are never rows. */
 const largestOtherMessage = 1_048_576
@@ -158,14 +168,19 @@ export class Run {
   finish(now: number): void {
     this.#prepared.end(this.#changes)
     const tookMs = this.#wasFirst ? now - this.since : undefined
-    if (this.#error === undefined) this.#resolve({ rows: this.#results, tookMs })
+    if (this.#error === undefined) this.#resolve(this.#taken(tookMs))
     // Somebody else's function may have taken what it had prepared.
     else this.#reject(this.hasLostStatement && this.expectedMs !== undefined ? new Displaced() : this.#error)
   }
 
+  #taken(tookMs: number | undefined): Taken {
+    const { affected, fields, texts } = this
+    return { rows: this.#results, affected, fields, texts, tookMs }
+  }
+
   /** Ends with the rows that came before they were too many. */
   cut(): void {
-    if (this.expectedMs === undefined) this.#resolve({ rows: this.#results, tookMs: undefined })
+    if (this.expectedMs === undefined) this.#resolve(this.#taken(undefined))
     else this.#reject(new Displaced())
   }
 

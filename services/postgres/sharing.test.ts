@@ -140,6 +140,32 @@ describe('a connection that is shared', () => {
     expect(connection.isUsable).toBe(false)
   })
 
+  test('sends those elsewhere that stand behind a transaction that has failed', async () => {
+    const { connection, freed } = await open()
+    const transaction = (text: string) => [step('BEGIN'), step(text), step('ROLLBACK')]
+    const runs = ['SELECT 1 / (SELECT 0)', `SELECT 'x'`].map(text =>
+      connection.runShared(transaction(text), true, 0.01, never),
+    )
+    expect(connection.hasRoomFor(0.01, false)).toBe(true)
+    const [own, other] = await Promise.allSettled(runs)
+    expect(own).toMatchObject({ status: 'rejected', reason: { sqlState: '22012' } })
+    expect(other).toMatchObject({ status: 'rejected', reason: expect.any(Displaced) })
+    expect(connection.hasRoomFor(0.01, false)).toBe(false)
+    await expect.poll(freed).toBe(1)
+    expect(connection.transaction).toBe('failed')
+  })
+
+  test('is given back once where it ends while it is used', async () => {
+    const { connection, freed, ended } = await open(20)
+    const gone = new AbortController()
+    const sleeper = connection.runShared([sleep(60)], true, 0.01, gone.signal)
+    await expect.poll(running).toBe(1)
+    gone.abort(new Error('gone'))
+    await expect(sleeper).rejects.toThrow('gone')
+    await expect.poll(ended, { timeout: 5_000 }).toBe(true)
+    expect(freed()).toBe(1)
+  })
+
   test('sends nothing of a run that could not be put into messages, and all of the others', async () => {
     const { connection, freed } = await open()
     const tooMany: Step = { text: 'SELECT 1', values: new Array<string>(65_536).fill('') }

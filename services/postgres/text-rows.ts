@@ -22,6 +22,11 @@ export class TextRows {
     return this.#buffers.length
   }
 
+  /** Of all rows, as Postgres sent them. */
+  get bytes(): number {
+    return this.#ends.reduce((sum, end, row) => sum + end - (this.#starts[row] ?? end), 0)
+  }
+
   add(buffer: Buffer, start: number, end: number): void {
     this.#buffers.push(buffer)
     this.#starts.push(start)

@@ -2,18 +2,29 @@
 import type { Connection } from './connection.ts'
 import { DatabaseError } from './errors.ts'
 import type { Pool } from './pool.ts'
+import type { Step } from './run.ts'
 
 /** One that comes before its query has begun is lost, and a pooler may pass over one whose query waits. */
 const cancelAgainMs = 500
 
+const rollback: readonly Step[] = [{ text: 'ROLLBACK', values: [] }]
+
+/** Ends a transaction that is left open by these steps; closes the connection where Postgres refuses one of them. */
+export async function rollBack(connection: Connection, steps: readonly Step[]): Promise<void> {
+  await connection.run(steps, true).catch((error: unknown) => {
+    if (error instanceof DatabaseError) connection.close()
+  })
+}
+
 /**
- * Works on a connection of the pool, and gives it back clean.
+ * Works on a connection of the pool, and gives it back clean. A transaction that is left open ends by the steps of `ending`.
  * @throws AcquisitionTimeout, ConnectionFailure, what the work throws, and what the signal is aborted with
  */
 export async function transact<T>(
   pool: Pool,
   signal: AbortSignal,
   work: (connection: Connection) => Promise<T>,
+  ending = rollback,
 ): Promise<T> {
   const connection = await pool.acquire()
   let cancelling: NodeJS.Timeout | undefined
@@ -30,11 +41,7 @@ export async function transact<T>(
     clearInterval(cancelling)
     // The cancellation may be on its way still, and would stop whatever runs here next.
     if (cancelling !== undefined) connection.close()
-    else if (connection.transaction !== 'idle') {
-      await connection.run([{ text: 'ROLLBACK', values: [] }], true).catch((error: unknown) => {
-        if (error instanceof DatabaseError) connection.close()
-      })
-    }
+    else if (connection.transaction !== 'idle') await rollBack(connection, ending)
     pool.release(connection)
   }
 }

@@ -55,7 +55,6 @@ export type Ran = Pick<Rows, 'columns'> & {
   readonly affected: number
   /** Whether rows are missing because all of them are too large for one result. */
   readonly isCut: boolean
-  readonly milliseconds: number
 }
 
 export type StatementRunner = {

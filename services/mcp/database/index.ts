@@ -2,9 +2,10 @@
  * Statements on the configured databases. It promises that each call has a transaction of its own with limits of time and size, that nothing of it is left in the
  * session for the next one, and that every statement is tagged and noted.
  */
-import type { Connection } from '../../postgres/connection.ts'
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
-import type { Step } from '../../postgres/run.ts'
+import { type Connection, maximumSharedBytes } from '../../postgres/connection.ts'
+import type { Durations } from '../../postgres/durations.ts'
+import { AcquisitionTimeout, ConnectionFailure, DatabaseError, Displaced } from '../../postgres/errors.ts'
+import type { Step, Taken } from '../../postgres/run.ts'
 import { TextRows } from '../../postgres/text-rows.ts'
 import { transact } from '../../postgres/transact.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -16,7 +17,7 @@ import { ResultTooLarge } from './errors.ts'
 import { createPools } from './pools.ts'
 import { ownerOf } from './shares.ts'
 import { statementTag } from './tag.ts'
-import { beginSteps, commit, endOfRead, type TransactionKind } from './transaction.ts'
+import { afterFailure, beginSteps, commit, endOfRead, type TransactionKind, tookMsOf } from './transaction.ts'
 
 type DatabaseAccessOptions = {
   /** Of rows, for one call. */
@@ -47,6 +48,28 @@ const everybody = ''
 
 const parameter = (value: string | number | boolean | null): string | null => (value === null ? null : String(value))
 
+/** A caller's statement, whose tag is another each time. */
+const mainStep = (text: string, values: Step['values'], maximumRows: number): Step => ({
+  text,
+  values,
+  isUnique: true,
+  isDescribed: true,
+  isText: true,
+  maximumRows,
+})
+
+/** `at`: the step that is the caller's statement. */
+const ranOf = ({ affected, fields, texts }: Omit<Taken, 'rows' | 'tookMs'>, at: number, isCut: boolean): Ran => ({
+  columns: fields[at] ?? [],
+  texts: texts[at] ?? new TextRows(),
+  affected: affected[at] ?? 0,
+  isCut,
+})
+
+function learn(durations: Durations, text: string, { texts, isCut }: Ran, tookMs: number | undefined): void {
+  if (tookMs !== undefined && !isCut) durations.learn(text, tookMs, texts.bytes)
+}
+
 function outcomeOf(error: unknown, signal: AbortSignal): string {
   if (signal.aborted) return 'cancelled'
   if (error instanceof DatabaseError) return error.sqlState
@@ -56,6 +79,8 @@ function outcomeOf(error: unknown, signal: AbortSignal): string {
 
 export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAccessOptions): Databases {
   const pools = createPools(Date.now)
+  /** A connection that is shared takes results up to a limit of its own. */
+  const canShare = maximumBytes >= maximumSharedBytes
 
   /**
    * Works in a transaction that has begun; what was left of the signal is what it is aborted with. Where the deadline passes, the caller is answered, and connection and share are given back once
@@ -70,10 +95,11 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
     const { signal } = context
     const { pool, shares } = pools.of(database)
     const giveBack = await shares.take(isForAll ? everybody : ownerOf(context), signal)
-    const working = transact(pool, signal, connection => {
+    const begun = (connection: Connection) => {
       deadline?.start()
       return work(connection, beginSteps(kind, database))
-    }).finally(giveBack)
+    }
+    const working = transact(pool, signal, begun, afterFailure).finally(giveBack)
     try {
       return await (deadline === undefined ? working : Promise.race([working, deadline.passed]))
     } catch (error) {
@@ -88,14 +114,22 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
   type Noted = Pick<AuditEntry, 'mode' | 'author' | 'statement'>
   type End = Pick<AuditEntry, 'rows' | 'milliseconds' | 'outcome'>
 
-  const note = ({ database, context, tool }: Asked, entry: Noted, end: End) =>
+  const note = (
+    { database, context, tool }: Asked,
+    { mode, author, statement }: Noted,
+    { rows, milliseconds, outcome }: End,
+  ) =>
     audit({
       tool,
       database: database.name,
       principal: context.caller.principal,
       requestId: context.requestId,
-      ...entry,
-      ...end,
+      mode,
+      author,
+      statement,
+      rows,
+      milliseconds,
+      outcome,
     })
 
   /** Notes what came of a call, whatever it was. */
@@ -144,21 +178,57 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
     })
   }
 
-  function runJudged(
+  /** Runs a read that is known to be short together with others of its caller. undefined: it is not known to be, or is to run by itself. */
+  async function runShort(
+    asked: Asked,
+    { text, values = [], mode, maximumRows, before }: JudgedStatement,
+  ): Promise<Ran | undefined> {
+    const { database, context, tool } = asked
+    const { shortReads, durations } = pools.of(database)
+    const expectedMs = mode === 'read' && before === undefined && canShare ? durations.ofShort(text) : undefined
+    if (expectedMs === undefined) return undefined
+    const begin = beginSteps(mode, database)
+    const steps = [...begin, mainStep(text + statementTag(context, tool), values, maximumRows), ...endOfRead]
+    const deadline = createDeadline(database.statementTimeoutMs)
+    const { signal } = context
+    const running = shortReads.run({ owner: ownerOf(context), steps, expectedMs, signal, onBegin: deadline.start })
+    try {
+      const taken = await Promise.race([running, deadline.passed])
+      const ran = ranOf(taken, begin.length, false)
+      learn(durations, text, ran, tookMsOf(taken.rows[begin.length + 1]))
+      return ran
+    } catch (error) {
+      // It runs by itself next time, and shows how long it takes.
+      durations.forget(text)
+      if (error instanceof Displaced) return undefined
+      signal.throwIfAborted()
+      throw error
+    } finally {
+      deadline.clear()
+      running.catch(() => {})
+    }
+  }
+
+  async function runJudged(asked: Asked, statement: JudgedStatement): Promise<Ran> {
+    return (await runShort(asked, statement)) ?? runAlone(asked, statement)
+  }
+
+  function runAlone(
     asked: Asked,
     { text, values = [], mode, maximumRows, before = [] }: JudgedStatement,
   ): Promise<Ran> {
     const tag = statementTag(asked.context, asked.tool)
     const first = before.map((one): Step => ({ text: one + tag, values: [], isUnique: true }))
-    const main: Step = { text: text + tag, values, isUnique: true, isDescribed: true, isText: true, maximumRows }
+    const main = mainStep(text + tag, values, maximumRows)
     const deadline = createDeadline(asked.database.statementTimeoutMs)
     const work = async (connection: Connection, begin: readonly Step[]) => {
-      const from = performance.now()
       const at = begin.length + first.length
       const steps = [...begin, ...first, main, ...(mode === 'read' ? endOfRead : [])]
-      await connection.run(steps, true, maximumBytes)
+      const rows = await connection.run(steps, true, maximumBytes)
       const { affected, fields, isCut } = connection
-      const texts = connection.takeTexts()[at] ?? new TextRows()
+      const ran = ranOf({ affected, fields, texts: connection.takeTexts() }, at, isCut)
+      if (mode === 'read' && first.length === 0)
+        learn(pools.of(asked.database).durations, text, ran, tookMsOf(rows[at + 1]))
       if (mode === 'write') {
         // What cannot be shown whole has not been committed, for the connection has ended.
         if (isCut) throw new ResultTooLarge()
@@ -169,13 +239,7 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
         // A function may have changed settings of the session, or taken locks; the next call gets a session without a past.
         connection.close()
       }
-      return {
-        columns: fields[at] ?? [],
-        texts,
-        affected: affected[at] ?? 0,
-        isCut,
-        milliseconds: performance.now() - from,
-      }
+      return ran
     }
     return within(asked, mode, work, deadline)
   }

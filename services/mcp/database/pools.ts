@@ -1,11 +1,19 @@
 /** One pool of connections for each configured database, and the shares in it: made when it is first needed, and anew when its settings have changed. */
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
+import { Durations } from '../../postgres/durations.ts'
 import { ConnectionFailure } from '../../postgres/errors.ts'
 import { Pool } from '../../postgres/pool.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import { createShares, type Shares } from './shares.ts'
+import { createShortReads, type ShortReads } from './short-reads.ts'
 
-type Shared = { readonly pool: Pool; readonly shares: Shares }
+type Shared = {
+  readonly pool: Pool
+  readonly shares: Shares
+  readonly shortReads: ShortReads
+  /** Of callers' reads, by their texts. */
+  readonly durations: Durations
+}
 
 type Pools = {
   /** @throws ConnectionFailure where the settings are of no use */
@@ -74,7 +82,9 @@ export function createPools(now: () => number): Pools {
         },
         now,
       )
-      const made = { database, settings, pool, shares: createShares(poolSize, database.connectTimeoutMs) }
+      const shares = createShares(poolSize, database.connectTimeoutMs)
+      const shortReads = createShortReads(pool, shares)
+      const made = { database, settings, pool, shares, shortReads, durations: new Durations() }
       pools.set(database.name, made)
       return made
     },

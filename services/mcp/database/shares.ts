@@ -12,6 +12,8 @@ export type Shares = {
    * @throws AcquisitionTimeout; what the signal is aborted with
    */
   take(owner: string | undefined, signal: AbortSignal): Promise<() => void>
+  /** Whether somebody waits for a place. */
+  readonly isWaitedFor: boolean
 }
 
 type Waiter = { begin(): void }
@@ -113,6 +115,9 @@ export function createShares(size: number, waitMs: number): Shares {
     async take(owner, signal) {
       signal.throwIfAborted()
       return mayTake(owner) ? give(owner) : queued(owner, signal)
+    },
+    get isWaitedFor() {
+      return waiters > 0
     },
   }
 }

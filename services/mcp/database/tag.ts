@@ -7,7 +7,12 @@ import type { CallContext } from '../core/call.ts'
 /** Of one value, in characters: the tag is on every statement. */
 const maximumValue = 128
 
-const encode = (value: string): string =>
+/** Encoding changes nothing of it. */
+const plain = /^[\w.~-]*$/
+
+const encode = (value: string): string => (value.length <= maximumValue && plain.test(value) ? value : encodeAll(value))
+
+const encodeAll = (value: string): string =>
   // A lone surrogate, as cutting may leave one, cannot be encoded.
   encodeURIComponent(value.slice(0, maximumValue).toWellFormed()).replace(
     /[!'()*]/g,
@@ -16,12 +21,7 @@ const encode = (value: string): string =>
 
 /** To stand behind a statement; on a line of its own, so that no comment of the statement takes it in. */
 export function statementTag({ caller, requestId, traceparent }: CallContext, tool: string): string {
-  const pairs = [
-    ['application', 'espalier-mcp'],
-    ['request', requestId],
-    ['tool', tool],
-    ...(traceparent === undefined ? [] : [['traceparent', traceparent]]),
-    ['user', caller.principal],
-  ]
-  return `\n/*${pairs.map(([key, value = '']) => `${key}='${encode(value)}'`).join(',')}*/`
+  const trace = traceparent === undefined ? '' : `,traceparent='${encode(traceparent)}'`
+  const [request, by, user] = [encode(requestId), encode(tool), encode(caller.principal)]
+  return `\n/*application='espalier-mcp',request='${request}',tool='${by}'${trace},user='${user}'*/`
 }

@@ -1,5 +1,5 @@
 /** What stands before and after a statement, so that it can neither run for ever nor leave anything behind. Pure. */
-import type { Step } from '../../postgres/run.ts'
+import type { Row, Step } from '../../postgres/run.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 
 /** `snapshot`: READ ONLY, with all statements seeing the same. */
@@ -32,8 +32,26 @@ export function beginSteps(kind: TransactionKind, { statementTimeoutMs }: Databa
   ]
 }
 
-/** Advisory locks of the session are all that a rolled back transaction leaves: a function may have taken one, however it was declared. */
+/**
+ * A rolled back transaction leaves nothing but advisory locks of the session: a function may take one, however it is declared. The result is how long the transaction took, in seconds by the clock
+ * of Postgres: what this server measures is mostly how long an answer waits to be read.
+ */
+const unlockText = `SELECT pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.transaction_timestamp())
+  FROM pg_catalog.pg_advisory_unlock_all()`
+
 export const endOfRead: readonly Step[] = [
+  { text: unlockText, values: [] },
+  { text: 'ROLLBACK', values: [] },
+]
+
+/** Milliseconds, from the result of the first step of `endOfRead`; undefined where it did not run. */
+export function tookMsOf(rows: readonly Row[] | undefined): number | undefined {
+  const cell = rows?.[0]?.[0]
+  return cell ? Number(cell) * 1_000 : undefined
+}
+
+/** Ends a transaction that has failed. */
+export const afterFailure: readonly Step[] = [
   { text: 'ROLLBACK', values: [] },
   { text: 'SELECT pg_catalog.pg_advisory_unlock_all()', values: [] },
 ]

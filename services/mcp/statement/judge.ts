@@ -156,7 +156,7 @@ function confirmationOf({ hasUnfiltered, isOrdinary, class: kind, tag }: Analysi
 }
 
 /** What a database's configuration permits beyond reads. */
-type Permissions = {
+export type Permissions = {
   readonly allowWrites: boolean
   /** Whether that holds for a login that is more than a role for data. */
   readonly allowPrivilegedLogin: boolean

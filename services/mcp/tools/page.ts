@@ -1,6 +1,6 @@
 /** Which rows of a statement a call gets, and how Postgres is to be asked for no more than these. Pure. */
 import type { JudgedStatement } from '../database/access.ts'
-import type { Analysis } from '../statement/analysis.ts'
+import type { Judged } from '../statement/judgements.ts'
 
 export type Page = { readonly limit: number; readonly offset: number }
 
@@ -16,7 +16,7 @@ const declaration = 'DECLARE espalier_page NO SCROLL CURSOR FOR\n'
 
 /** One row more than is shown says whether there are more. */
 export function pageOf(
-  { text, class: kind, hasLimit }: Analysis,
+  { text, class: kind, hasLimit }: Judged['statement'],
   mode: 'read' | 'write',
   { limit, offset }: Page,
 ): Paged {

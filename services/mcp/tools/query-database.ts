@@ -8,9 +8,7 @@ import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } 
 import type { Ran } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import type { Databases } from '../database/index.ts'
-import { type Analysis, analyse, calledNames } from '../statement/analysis.ts'
-import { judge, type Verdict } from '../statement/judge.ts'
-import { parseStatement } from '../statement/parser.ts'
+import { createJudgements, type Judged } from '../statement/judgements.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { resultText } from '../text/result.ts'
 import { numberArgument, textArgument } from './arguments.ts'
@@ -64,9 +62,6 @@ const definitionFor = (allowWrites: boolean): ToolDefinition => ({
     : { readOnlyHint: true, openWorldHint: false },
 })
 
-/** What a caller asked for, and what the statement turned out to be. */
-type Judged = { readonly analysis: Analysis; readonly verdict: Verdict }
-
 function pageArguments(args: JsonObject): Page | string {
   const limit = numberArgument(args, 'limit') ?? defaultLimit
   const offset = numberArgument(args, 'offset') ?? 0
@@ -79,7 +74,7 @@ function pageArguments(args: JsonObject): Page | string {
   return { limit, offset }
 }
 
-function written({ tag, class: kind }: Analysis, { affected, columns }: Ran): string | undefined {
+function written({ tag, class: kind }: Judged['statement'], { affected, columns }: Ran): string | undefined {
   if (kind === 'definition') return `Done and committed: ${tag}.`
   return kind === 'write' && columns.length === 0
     ? `Done and committed: ${tag}, ${affected} ${affected === 1 ? 'row' : 'rows'}.`
@@ -94,29 +89,40 @@ export function queryDatabase(
   confirmations: Confirmations,
   cursors: Cursors,
 ): Tool {
+  const judgements = createJudgements()
+
   async function judged(query: string, database: DatabaseSettings, context: CallContext): Promise<Judged> {
-    const analysis = analyse(await parseStatement(query))
-    const verdict = judge(analysis, await databases.facts(database, context, calledNames(analysis)), database)
-    if (verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
+    const found = await judgements.of(query, database, calls => databases.facts(database, context, calls))
+    if (found.verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
       throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:write'] })
-    return { analysis, verdict }
+    return found
   }
 
   /** Where the cursor goes on; undefined: there is none. */
-  function placeOf(args: JsonObject, { analysis, verdict }: Judged, database: DatabaseSettings, context: CallContext) {
+  function placeOf(
+    args: JsonObject,
+    { statement: asked, verdict }: Judged,
+    database: DatabaseSettings,
+    context: CallContext,
+  ) {
     const cursor = textArgument(args, 'cursor')
     if (cursor === undefined) return undefined
     if (verdict.mode === 'write') return 'cursor: is for what only reads. Nothing was run.'
-    return cursors.offsetOf(cursor, { statement: analysis.text, database, context })
+    return cursors.offsetOf(cursor, { statement: asked.text, database, context })
   }
 
-  async function run(database: DatabaseSettings, { analysis, verdict }: Judged, page: Page, context: CallContext) {
-    const { statement, skip, prefix } = pageOf(analysis, verdict.mode, page)
+  async function run(
+    database: DatabaseSettings,
+    { statement: asked, verdict }: Judged,
+    page: Page,
+    context: CallContext,
+  ) {
+    const { statement, skip, prefix } = pageOf(asked, verdict.mode, page)
     try {
       const ran = await databases.run(database, statement, context, name)
-      if (verdict.mode === 'write' && analysis.class !== 'write') databases.forget(database)
+      if (verdict.mode === 'write' && asked.class !== 'write') databases.forget(database)
       const [from, to] = [skip, Math.min(ran.texts.length, skip + page.limit)]
-      const subject = { statement: analysis.text, database, context }
+      const subject = { statement: asked.text, database, context }
       const shown = resultText(
         {
           database: database.name,
@@ -134,9 +140,9 @@ export function queryDatabase(
         },
         limits.queryTokens ?? limits.resultTokens,
       )
-      return toolText(written(analysis, ran) ?? shown)
+      return toolText(written(asked, ran) ?? shown)
     } catch (error) {
-      return failed(error, analysis.text, database, context, prefix)
+      return failed(error, asked.text, database, context, prefix)
     }
   }
 
@@ -172,7 +178,7 @@ export function queryDatabase(
     const { confirm } = found.verdict
     if (confirm !== undefined) {
       const { name: of, allowUnconfirmed } = database
-      const subject = { statement: found.analysis.text, database: of, tool: name, effect: confirm, allowUnconfirmed }
+      const subject = { statement: found.statement.text, database: of, tool: name, effect: confirm, allowUnconfirmed }
       const outcome = confirmations.check(subject, context)
       if (outcome !== undefined) return outcome
     }

@@ -1,5 +1,6 @@
 /** All that a request is answered from, replaced as a whole when the configuration or the schema cache is read again. */
 import { type Authenticator, type CacheEvent, createAuthenticator } from '../../authentication/index.ts'
+import { Durations } from '../../postgres/durations.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
 import { InFlight } from '../limits/in-flight.ts'
@@ -9,7 +10,6 @@ import type { PlanSettings } from '../plan/context.ts'
 import { Shapes } from '../shapes/shapes.ts'
 import { type Admissions, noAdmissions } from './admissions.ts'
 import { AnswerSizes } from './answer-sizes.ts'
-import { Durations } from './durations.ts'
 import type { SettingsOfRoles } from './read-database.ts'
 import type { RoleSettings } from './role-settings.ts'
 

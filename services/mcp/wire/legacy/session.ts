@@ -186,12 +186,18 @@ export class LegacySession {
     const { calls, send } = this.#options
     const abilities = this.#abilities
     const notify = asking.notify ?? send
-    const facts = { params, abilities, answers: undefined, logLevel: this.#logLevel }
-    const call = beginCall({ ...facts, asking: { ...asking, notify } })
+    const call = beginCall({
+      params,
+      abilities,
+      answers: undefined,
+      logLevel: this.#logLevel,
+      asking: notify === asking.notify ? asking : { ...asking, notify },
+    })
     const strictShape = this.#version !== '2025-11-25'
     try {
       const result = await answered({
-        call: answers => calls.call(method, params, { ...call.context, answers }, strictShape),
+        call: answers =>
+          calls.call(method, params, answers === undefined ? call.context : { ...call.context, answers }, strictShape),
         abilities,
         ask: notify && (request => this.#clientRequests.ask(request, this.#version, notify, asking.signal)),
       })

@@ -23,3 +23,14 @@ test('one with a large answer, or a long text, is not', () => {
   durations.learn(long, 0.1, 100)
   expect(durations.ofShort(long)).toBeUndefined()
 })
+
+test('what is forgotten is not short until it has been seen again', () => {
+  const durations = new Durations()
+  durations.forget('a')
+  durations.learn('a', 0.1, 100)
+  durations.forget('a')
+  durations.forget('a')
+  expect(durations.ofShort('a')).toBeUndefined()
+  durations.learn('a', 0.2, 100)
+  expect(durations.ofShort('a')).toBe(0.2)
+})

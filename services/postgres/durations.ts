@@ -1,5 +1,5 @@
 /** How long Postgres takes for statements that have small answers, as far as has been seen. It decides whether one may share a connection with others, never what it says. */
-import { SieveCache } from '../../cache/sieve.ts'
+import { SieveCache } from '../cache/sieve.ts'
 
 const maximumKept = 2_000
 /** What is longer is taken for unknown. */
@@ -24,5 +24,10 @@ export class Durations {
     const known = this.#seen.get(text) ?? tookMs
     const next = tookMs < known ? tookMs : known + (tookMs - known) * slowing
     this.#seen.set(text, bytes > smallBytes ? Number.POSITIVE_INFINITY : next)
+  }
+
+  /** The statement is not known to be short until it is learned again. */
+  forget(text: string): void {
+    if (this.ofShort(text) !== undefined) this.#seen.set(text, Number.POSITIVE_INFINITY)
   }
 }
