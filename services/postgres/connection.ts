@@ -162,7 +162,10 @@ export class Connection {
     maximumBytes: number,
     expectedMs: number | undefined,
   ): Promise<Taken> {
-    if (this.#ended !== undefined) return Promise.reject(new ConnectionFailure(this.#ended.message))
+    if (this.#ended !== undefined) {
+      this.#freed()
+      return Promise.reject(new ConnectionFailure(this.#ended.message))
+    }
     const changes = this.#prepared.begin(this.#writer)
     try {
       this.#write(steps, prepared, changes)
@@ -262,7 +265,8 @@ export class Connection {
     this.#queue.shift()
     this.affected = running.affected
     this.fields = running.fields
-    this.#texts = running.texts
+    // A run that shares has its rows in its result: an idle connection holds none.
+    this.#texts = running.expectedMs === undefined ? running.texts : []
     const [next] = this.#queue
     if (next !== undefined) next.since = now
     this.#isLost ||= running.hasLostStatement

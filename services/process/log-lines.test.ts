@@ -1,5 +1,8 @@
 /** Log lines: one write for what one turn logs, and none is lost when the process ends. */
-import { setImmediate as turn } from 'node:timers/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { linesOfTurns } from './log-lines.ts'
 
@@ -31,4 +34,42 @@ test('what has not been written is when the process ends', async () => {
   exit()
   await turn()
   expect(written).toEqual(['last\n', 'flushed'])
+})
+
+const program = `
+  import { logLines } from ${JSON.stringify(new URL('log-lines.ts', import.meta.url).href)}
+  const lines = logLines()
+  const filler = 'x'.repeat(1_000)
+  let number = 0
+  const twenty = () => { for (let count = 0; count < 20; count++) lines.write(number++ + ' ' + filler + '\\n') }
+  const turn = () => {
+    twenty()
+    if (number < 1_000) setImmediate(turn)
+  }
+  turn()
+  process.stdin.on('end', () => {
+    twenty()
+    if (process.argv[1] === 'exit') process.exit(3)
+    if (process.argv[1] === 'throw') throw 'thrown'
+  }).resume()`
+
+test.each([
+  ['return', 0],
+  ['exit', 3],
+  ['throw', 1],
+])('a process that ends by %s has written all lines in order, also to a slow reader', async (end, code) => {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program, end], {
+    stdio: ['pipe', 'ignore', 'pipe'],
+  })
+  const ended = once(child, 'exit')
+  // A pipe holds 64 KiB: the process waits for this reader.
+  await sleep(200)
+  const numbers: number[] = []
+  for await (const line of createInterface(child.stderr)) {
+    if (/^\d+ x+$/.test(line)) numbers.push(Number.parseInt(line, 10))
+    // What a process writes while its end is abrupt may be lost where its reader is slow even then.
+    if (numbers.length === 1_000) child.stdin.end()
+  }
+  expect(numbers).toEqual(Array.from({ length: 1_020 }, (_, number) => number))
+  expect(await ended).toEqual([code, null])
 })

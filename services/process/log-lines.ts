@@ -3,7 +3,10 @@ import { type DestinationStream, pino } from 'pino'
 
 type Destination = { write(text: string): unknown; flushSync(): void }
 
-/** Lines go out at the end of the turn, and at the latest when the process ends. */
+/**
+ * Lines go out at the end of the turn, and at the latest when the process ends. What a signal ends at once (SIGKILL) loses the lines of one turn. So does an abrupt exit while the reader of the
+ * log is slow: a write that is under way does not keep the process.
+ */
 export function linesOfTurns(destination: Destination, onExit: (listener: () => void) => void): DestinationStream {
   let lines = ''
   const send = () => {

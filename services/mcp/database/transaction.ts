@@ -44,10 +44,10 @@ export const endOfRead: readonly Step[] = [
   { text: 'ROLLBACK', values: [] },
 ]
 
-/** Milliseconds, from the result of the first step of `endOfRead`; undefined where it did not run. */
+/** Milliseconds, from the result of the first step of `endOfRead`; undefined where it did not run. The clock of Postgres may have been set back meanwhile. */
 export function tookMsOf(rows: readonly Row[] | undefined): number | undefined {
   const cell = rows?.[0]?.[0]
-  return cell ? Number(cell) * 1_000 : undefined
+  return cell ? Math.max(0, Number(cell) * 1_000) : undefined
 }
 
 /** Ends a transaction that has failed. */
