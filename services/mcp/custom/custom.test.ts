@@ -1,8 +1,9 @@
 /** Prompts, resources and tools from a file: what is wrong with one, and what they do on a real Postgres. */
 import { randomBytes } from 'node:crypto'
 import { pino } from 'pino'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ConfigurationError } from '../../configuration/errors.ts'
+import { Durations } from '../../postgres/durations.ts'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { createCatalogue } from '../catalogue/index.ts'
 import { readMcpSettings } from '../configuration/index.ts'
@@ -135,6 +136,19 @@ describe('on a database that takes no writes', () => {
       '1\tAda\t\\N',
     ])
     expect(tableIn((await call(port, 'find_people', { name: "' OR true --" })).text)).toEqual(['id\tname\ttags'])
+  })
+
+  test('calls of a tool that share a connection get the rows of their own arguments', async () => {
+    const short = vi.spyOn(Durations.prototype, 'ofShort').mockReturnValue(0.01)
+    onTestFinished(() => short.mockRestore())
+    const names = ['Ada', 'Alan', 'nobody', "A'; SELECT", 'x'.repeat(100)]
+    const calls = Array.from({ length: 30 }, (_, at) => ({ name: names[at % names.length] ?? '', tags: [String(at)] }))
+    const found = await Promise.all(calls.map(args => call(port, 'find_people', args)))
+    const ids: Record<string, number> = { Ada: 1, Alan: 2 }
+    expect(found.map(({ text }) => tableIn(text)?.slice(1))).toEqual(
+      calls.map(({ name, tags }) => (name in ids ? [`${ids[name]}\t${name}\t${JSON.stringify(tags)}`] : [])),
+    )
+    expect(short).toHaveBeenCalled()
   })
 
   test('a tool is listed with its schema, and arguments that do not fit it are refused', async () => {

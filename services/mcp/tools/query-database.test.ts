@@ -433,6 +433,39 @@ describe('writes', () => {
   })
 })
 
+test('a statement that was judged before is judged anew when what it calls has changed', async () => {
+  await postgres.run(`CREATE FUNCTION changing() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1'`)
+  const [reading, writing] = [
+    databaseOf(postgres, { metadataMs: 1 }),
+    databaseOf(postgres, { allowWrites: true, allowUnconfirmed: true }),
+  ]
+  const tool = queryDatabase(parts(), confirmations, cursors)
+  const run = (text: string, database = reading) => {
+    current = database
+    return call(tool, { query: text })
+  }
+  const asked = 'SELECT changing()'
+  for (const [volatility, said] of [
+    ['STABLE', '(1 row)'],
+    ['VOLATILE', 'which is VOLATILE'],
+    ['STABLE', '(1 row)'],
+  ] as const) {
+    await postgres.run(`ALTER FUNCTION changing() ${volatility}`)
+    // The catalogue is read again after this time, and not sooner.
+    await sleep(5)
+    for (let count = 0; count < 2; count++) expect((await run(asked)).text).toContain(said)
+  }
+  const modeOf = async () => {
+    await run(asked, writing)
+    return noted.at(-1)?.mode
+  }
+  expect([await modeOf(), await modeOf()]).toEqual(['read', 'read'])
+  // By the server itself, so that what it knows is dropped at once.
+  await run('ALTER FUNCTION changing() VOLATILE', writing)
+  expect([await modeOf(), await modeOf()]).toEqual(['write', 'write'])
+  await postgres.run('DROP FUNCTION changing()')
+})
+
 describe('execute_explain', () => {
   const explain = (args: JsonObject) => call(executeExplain(parts()), args)
 
