@@ -1,27 +1,42 @@
 /** Bodies that are read as a whole before anything is done with them. */
 import { HttpError } from './errors.ts'
-import type { IncomingBody } from './message.ts'
+import type { BodySink, IncomingBody } from './message.ts'
 import { Pieces } from './pieces.ts'
+
+class BodyBytes implements BodySink {
+  readonly #pieces = new Pieces()
+  readonly #maximumBytes: number
+
+  constructor(maximumBytes: number) {
+    this.#maximumBytes = maximumBytes
+  }
+
+  get held(): number {
+    return this.#pieces.length
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#pieces.length + chunk.length > this.#maximumBytes) throw tooLarge(this.#maximumBytes)
+    this.#pieces.add(chunk)
+  }
+
+  bytes(): Buffer {
+    const bytes = this.#pieces.bytes()
+    return Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes)
+  }
+}
+
+const tooLarge = (maximumBytes: number) => new HttpError({ kind: 'body too large', maximumBytes })
 
 /**
  * @param maximumBytes if it is less than the server accepts
  * @throws HttpError
  */
 export async function readBody(body: IncomingBody, maximumBytes = Number.POSITIVE_INFINITY): Promise<Buffer> {
-  const tooLarge = () => new HttpError({ kind: 'body too large', maximumBytes })
-  if ((body.length ?? 0) > maximumBytes) throw tooLarge()
-  const pieces = new Pieces()
-  await body.read({
-    push: chunk => {
-      if (pieces.length + chunk.length > maximumBytes) throw tooLarge()
-      pieces.add(chunk)
-    },
-    get held() {
-      return pieces.length
-    },
-  })
-  const bytes = pieces.bytes()
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes)
+  if ((body.length ?? 0) > maximumBytes) throw tooLarge(maximumBytes)
+  const read = new BodyBytes(maximumBytes)
+  await body.read(read)
+  return read.bytes()
 }
 
 /** Whether the header Content-Type names this type, whatever its parameters. */

@@ -19,34 +19,31 @@ async function writeTo(out: AnswerStream, events: EventStream): Promise<void> {
 type Answered = { readonly response: HttpResponse; readonly text: string | undefined }
 
 /** `run` is given what sends a message before the answer, which makes a stream of it. */
-export async function answerOrStream(
+export function answerOrStream(
   run: (send: (message: string) => void) => Promise<Answered>,
   signal: AbortSignal,
 ): Promise<HttpResponse> {
-  let stream: EventStream | undefined
-  let begin: (response: HttpResponse) => void = () => {}
-  const begun = new Promise<HttpResponse>(resolve => {
-    begin = resolve
-  })
-  const send = (message: string) => {
-    if (stream === undefined) {
-      const events = new EventStream()
-      stream = events
-      signal.addEventListener('abort', () => events.end())
-      begin({ status: 200, headers: streamHeaders, body: undefined, stream: out => writeTo(out, events) })
+  return new Promise((resolve, reject) => {
+    let stream: EventStream | undefined
+    const send = (message: string) => {
+      if (stream === undefined) {
+        const events = new EventStream()
+        stream = events
+        signal.addEventListener('abort', () => events.end())
+        resolve({ status: 200, headers: streamHeaders, body: undefined, stream: out => writeTo(out, events) })
+      }
+      stream.send(message)
     }
-    stream.send(message)
-  }
-  const done = run(send).then(
-    ({ response, text }) => {
-      if (text !== undefined) stream?.send(text)
-      stream?.end()
-      return response
-    },
-    (error: unknown) => {
-      stream?.end()
-      throw error
-    },
-  )
-  return Promise.race([begun, done])
+    run(send).then(
+      ({ response, text }) => {
+        if (text !== undefined) stream?.send(text)
+        stream?.end()
+        resolve(response)
+      },
+      (error: unknown) => {
+        stream?.end()
+        reject(error)
+      },
+    )
+  })
 }
