@@ -22,18 +22,6 @@ type Options = {
   readonly logger: Logger
 }
 
-/** An answer that is no route's: a status, a sentence, and what the status wants beside it. */
-class Refusal extends Error {
-  readonly status: number
-  readonly headers: HeaderList
-
-  constructor(status: number, message: string, headers: HeaderList = []) {
-    super(message)
-    this.status = status
-    this.headers = headers
-  }
-}
-
 /** What is a user's own is in no cache. */
 const respond = (status: number, body: JsonObject, headers: HeaderList = []): HttpResponse =>
   json(status, body, [['Cache-Control', 'no-store'], ...headers])
@@ -49,24 +37,24 @@ export function createApi({ routes, authentication, logger }: Options): Handler 
     switch (authenticated.kind) {
       case 'caller':
         if (authenticated.caller.scopes.has('mcp:read')) return authenticated.caller
-        throw new Refusal(403, 'the token is not for this')
+        throw new ApiError(403, 'the token is not for this')
       case 'limited':
-        throw new Refusal(429, 'too many failed attempts from this address', [
+        throw new ApiError(429, 'too many failed attempts from this address', [
           ['Retry-After', String(authenticated.retryAfterSeconds)],
         ])
       case 'refused': {
         const challenge = bearerChallenge(authenticated.isMissing ? {} : { error: 'invalid_token' })
-        throw new Refusal(401, 'a valid bearer token is needed', [challenge])
+        throw new ApiError(401, 'a valid bearer token is needed', [challenge])
       }
     }
   }
 
   async function answer(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
     const matched = matchRoute(routes, head)
-    if (matched.kind === 'nothing') throw new Refusal(404, 'there is nothing here')
+    if (matched.kind === 'nothing') throw new ApiError(404, 'there is nothing here')
     if (matched.kind === 'other method') {
       const allowed = matched.allowed.join(', ')
-      throw new Refusal(405, `the methods here are ${allowed}`, [['Allow', allowed]])
+      throw new ApiError(405, `the methods here are ${allowed}`, [['Allow', allowed]])
     }
     const caller = await callerOf(head)
     const { route, parameters } = matched
@@ -88,8 +76,7 @@ export function createApi({ routes, authentication, logger }: Options): Handler 
     } catch (error) {
       const ofBody = bodyRefusal(error)
       if (ofBody !== undefined) return refused(head.path, ofBody.status, ofBody.error, ofBody.headers)
-      if (error instanceof Refusal) return refused(head.path, error.status, error.message, error.headers)
-      if (error instanceof ApiError) return refused(head.path, error.status, error.message)
+      if (error instanceof ApiError) return refused(head.path, error.status, error.message, error.headers)
       if (signal.aborted) throw error
       logger.error({ err: error, path: head.path }, 'a request of the helper API failed')
       return refused(head.path, 500, 'internal error')
