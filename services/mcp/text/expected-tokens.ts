@@ -1,6 +1,7 @@
 /**
  * How many tokens a text is expected to come to, within a tenth for rows of a database as they usually are. Text is cut as current tokenizers cut it: digits by threes, words with the
- * character before them, punctuation in runs. Where a word is cut further is estimated from its letters. What is not ASCII counts as in `atMostTokens`.
+ * character before them, punctuation in runs. Where a word is cut further is estimated from its letters, those with accents as the letters below them. Other text that is not ASCII counts as in
+ * `atMostTokens`.
  */
 import { letterWeights } from './letter-weights.ts'
 import { atMostTokens } from './tokens.ts'
@@ -15,6 +16,14 @@ const longest = 15
 /** Behind a space stand words of a language more often than in the texts that the weights were fitted to. */
 const likelyWord = 0.4
 const cutsInProse = 0.55
+/** And in an address or a path, where words are those that many addresses have. */
+const likelyInAddress = 0.35
+const cutsInAddress = 0.35
+/** And in a name of several words, behind `.` and `_`. */
+const cutsInName = 0.65
+/** What an accent adds to a word; to one of hardly anything else, each of its letters is about a token. */
+const accentTokens = 0.2
+const accentTokensOfOdd = 0.8
 
 /** Symbols of the tables besides letters (1 to 26): the end of a word, what can stand before it, and what is before that. */
 const end = 0
@@ -35,8 +44,32 @@ const chance = (first: number, second: number, third: number, fourth: number, sh
   return chances[sum + 1_024] ?? 0
 }
 
-const isLower = (code: number) => code >= 0x61 && code <= 0x7a
-const isUpper = (code: number) => code >= 0x41 && code <= 0x5a
+/** Latin letters with accents: 1 to 26 by the letter below, and 32 more of small ones. 0: no such letter. */
+const accentFrom = 0xc0
+const accentTo = 0x250
+const ligatures: { readonly [letter: string]: string } = {
+  ß: 's',
+  æ: 'a',
+  œ: 'o',
+  ø: 'o',
+  ł: 'l',
+  ı: 'i',
+  đ: 'd',
+  ð: 'd',
+  þ: 't',
+}
+const accents = Uint8Array.from({ length: accentTo - accentFrom }, (_, index) => {
+  const letter = String.fromCharCode(accentFrom + index)
+  const small = letter.toLowerCase()
+  const base = ligatures[small] ?? small.normalize('NFD').charAt(0)
+  return /^[a-z]/.test(base) ? (base.charCodeAt(0) & 0x1f) + (letter === small ? 32 : 0) : 0
+})
+const accentOf = (code: number): number =>
+  code >= accentFrom && code < accentTo ? (accents[code - accentFrom] ?? 0) : 0
+
+const isLower = (code: number) => (code < 0x80 ? code >= 0x61 && code <= 0x7a : accentOf(code) > 32)
+const isUpper = (code: number) =>
+  code < 0x80 ? code >= 0x41 && code <= 0x5a : (accentOf(code) & 63) > 0 && accentOf(code) <= 32
 const isDigit = (code: number) => code >= 0x30 && code <= 0x39
 
 /** Where a word ends that begins here: capitals, and small letters behind them. */
@@ -47,9 +80,45 @@ function wordEnd(text: string, from: number): number {
   return at
 }
 
+/** Characters that one token may have of a run of one character; 4 where it is not named. */
+const widths = new Map<string, number>()
+for (const [width, characters] of [
+  [80, '#*-/='],
+  [40, '._'],
+  [26, '%+~'],
+  [16, ':;!X'],
+  [8, 'afloxAF^<>?@'],
+  [2, 'gjnpqtuwzDGHJKNPQRSTUVWZ[]{}&`'],
+] as const)
+  for (const character of characters) widths.set(character, width)
+const leastRun = 6
+
+/** Tokens of one character again and again; undefined: it is something else, or too short to matter. */
+function ofRun(text: string, from: number, to: number): number | undefined {
+  if (to - from < leastRun) return undefined
+  const code = text.charCodeAt(from)
+  for (let at = from + 1; at < to; at++) if (text.charCodeAt(at) !== code) return undefined
+  return code < 0x80 ? Math.ceil((to - from) / (widths.get(text.charAt(from)) ?? 4)) : undefined
+}
+
+/** What the accents of a word add to it. */
+function ofAccents(text: string, from: number, to: number, usual: number): number {
+  let count = 0
+  for (let at = from; at < to; at++) if (text.charCodeAt(at) > 0x7f) count++
+  return count * (count * 3 > to - from ? accentTokensOfOdd : usual)
+}
+
 /** Tokens of a word with the character `before` it. */
-function ofWord(text: string, from: number, to: number, before: number): number {
-  const symbol = (at: number) => (at < to ? (text.charCodeAt(at) & 0x5f) - 0x40 : end)
+function ofWord(text: string, from: number, to: number, before: number, likelyCuts: number): number {
+  const run = ofRun(text, from, to)
+  if (run !== undefined) return run + (before === nothing ? 0 : 1)
+  // Each letter is a token with a space before it.
+  if (before === space && to - from === 1) return 1
+  const symbol = (at: number) => {
+    if (at >= to) return end
+    const code = text.charCodeAt(at)
+    return code < 0x80 ? (code & 0x5f) - 0x40 : accentOf(code) & 31
+  }
   const hasCapital = isUpper(text.charCodeAt(from))
   const kind = hasCapital ? (to - from > 1 && isLower(text.charCodeAt(from + 1)) ? 1 : 2) : 0
   const shape = kind * 16 + Math.min(to - from, longest)
@@ -68,43 +137,58 @@ function ofWord(text: string, from: number, to: number, before: number): number 
   const ratio = sum / places
   const share = Math.min(sharesOfLength - 1, Math.floor(ratio * sharesOfLength))
   const cuts = (places * (bytes[sharesAt + Math.min(places, longest) * sharesOfLength + share] ?? 0)) / 255
-  return 1 + (before === space && ratio < likelyWord ? cuts * cutsInProse : cuts)
+  const more = ofAccents(text, from, to, kind === 1 && before !== space ? accentTokensOfOdd : accentTokens)
+  if (before === space && ratio < likelyWord) return 1 + cuts * cutsInProse + more
+  return 1 + more + (kind === 0 && ratio < likelyInAddress ? cuts * likelyCuts : cuts)
 }
 
+const slash = 0x2f
+const dot = 0x2e
+const underscore = 0x5f
+const quote = 0x22
 const isLetter = (code: number) => isLower(code) || isUpper(code)
 const isLineEnd = (code: number) => code === 0x0a || code === 0x0d
 const isMark = (code: number) => code > 0x20 && code < 0x7f && !isLetter(code) && !isDigit(code)
 
 /** Tokens of marks in a row, with the line ends behind them: few are one, such as `://` and, in JSON, `":{"`. */
-function ofMarks(text: string, from: number, to: number): number {
+function ofMarks(text: string, from: number, marksEnd: number, to: number): number {
+  const run = ofRun(text, from, marksEnd)
+  if (run !== undefined) return run + (to > marksEnd ? 1 : 0)
   const count = to - from
   if (count <= 2 || (count <= 4 && text.slice(from, to).includes('"'))) return 1
   return count === 3 ? 1.35 : count / 1.8
 }
 
 /** Where text has been read up to, and what it comes to. */
-type Read = { at: number; sum: number }
+type Read = { at: number; sum: number; isInAddress: boolean }
 
-function takeWord(text: string, read: Read, before: number): void {
+function takeWord(text: string, read: Read, before: number, isOfName = false): void {
   const to = wordEnd(text, read.at)
-  read.sum += ofWord(text, read.at, to, before)
+  read.sum += ofWord(text, read.at, to, before, read.isInAddress ? cutsInAddress : isOfName ? cutsInName : 1)
   read.at = to
 }
 
 function takeMarks(text: string, read: Read): void {
   const from = read.at
-  while (isMark(text.charCodeAt(read.at))) read.at++
+  while (isMark(text.charCodeAt(read.at))) {
+    if (text.charCodeAt(read.at) === slash) read.isInAddress = true
+    read.at++
+  }
+  const marksEnd = read.at
   while (isLineEnd(text.charCodeAt(read.at))) read.at++
-  read.sum += ofMarks(text, from, read.at)
+  if (read.at > marksEnd) read.isInAddress = false
+  read.sum += ofMarks(text, from, marksEnd, read.at)
 }
 
 /** A single mark or blank goes with a word behind it; several do not. */
 function takeOther(text: string, code: number, read: Read): void {
   const from = read.at
+  if (code === slash) read.isInAddress = true
+  else if (code <= 0x20 || code === quote) read.isInAddress = false
   if (isMark(code)) {
     if (isLetter(text.charCodeAt(from + 1))) {
       read.at++
-      takeWord(text, read, mark)
+      takeWord(text, read, mark, code === dot || code === underscore)
     } else takeMarks(text, read)
     return
   }
@@ -118,7 +202,7 @@ function takeOther(text: string, code: number, read: Read): void {
 }
 
 export function expectedTokens(text: string): number {
-  const read: Read = { at: 0, sum: 0 }
+  const read: Read = { at: 0, sum: 0, isInAddress: false }
   while (read.at < text.length) {
     const from = read.at
     const code = text.charCodeAt(from)
@@ -127,7 +211,7 @@ export function expectedTokens(text: string): number {
       while (isDigit(text.charCodeAt(read.at))) read.at++
       read.sum += Math.ceil((read.at - from) / 3)
     } else if (code > 0x7f) {
-      while (text.charCodeAt(read.at) > 0x7f) read.at++
+      while (text.charCodeAt(read.at) > 0x7f && accentOf(text.charCodeAt(read.at)) === 0) read.at++
       read.sum += atMostTokens(text.slice(from, read.at))
     } else takeOther(text, code, read)
   }

@@ -104,6 +104,14 @@ const pageOf = (rows: readonly (readonly (string | null)[])[]) => ({ length: row
 const hash = (value: number) => createHash('md5').update(String(value)).digest('hex')
 const people = ['James Smith', 'Mary Johnson', 'Linda Okafor', 'Wei Nguyen', 'Priya Petrov', 'David Rossi']
 const sentence = 'Customers who returned an order within thirty days have got their money back by now'.split(' ')
+const german =
+  'Die Kundin hat ihre Bestellung zurückgeschickt und möchte wissen, wann die Überweisung für größere Schäden eintrifft'.split(
+    ' ',
+  )
+const french =
+  'Le client a renvoyé sa commande dans les trente jours et souhaite savoir quand la somme sera versée'.split(' ')
+const pathWords = 'products category summer shoes search articles news images profile contact berlin'.split(' ')
+const pathWord = (n: number, at: number) => pathWords[(n * 7 + at * 5) % pathWords.length]
 const usualRows: Record<string, (n: number) => string[]> = {
   'numbers and names': n => [`${n}`, `n${n}`],
   'hashes and times': n => [`${n}`, hash(n), `2026-11-23 18:00:${10 + (n % 50)}.${100_000 + n * 7}+00`],
@@ -121,6 +129,23 @@ const usualRows: Record<string, (n: number) => string[]> = {
   },
   json: n => [JSON.stringify({ id: n, tags: ['new', 'sale'], total: n * 1.37, ok: true, nested: { a: null } })],
   text: n => [`${n}`, [...sentence.slice(n % 9), ...sentence.slice(0, n % 9)].join(' ')],
+  addresses: n => [
+    `${n}`,
+    `https://www.example.com/${pathWord(n, 1)}/${pathWord(n, 2)}/${n * 37}?page=${n % 9}&sort=${pathWord(n, 3)}`,
+  ],
+  'addresses with hashes': n => [
+    `https://api.example.com/v1/${pathWord(n, 1)}/${hash(n).slice(0, 8)}?utm_source=${pathWord(n, 2)}&limit=${n}`,
+  ],
+  German: n => [`${n}`, [...german.slice(n % 9), ...german.slice(0, n % 9)].join(' ')],
+  French: n => [`${n}`, [...french.slice(n % 9), ...french.slice(0, n % 9)].join(' ')],
+  statements: n => [
+    `SELECT o.id, c.name, o.total FROM orders o JOIN customers c ON c.id = o.customer_id WHERE o.placed_at >= '2026-0${1 + (n % 9)}-01' LIMIT ${n}`,
+  ],
+  csv: n => [
+    `${n},"Smith, James",james.smith@mail.com,2026-11-${10 + (n % 19)},${(n * 13.37).toFixed(2)},Berlin,true,,`,
+  ],
+  base64: n => [Buffer.from(hash(n), 'hex').toString('base64')],
+  'runs of one character': n => ['x'.repeat(80), '-'.repeat(40), 'q'.repeat(20), '='.repeat(70), `${n}`],
   floats: n => [`${Math.sin(n)}`, `${Math.cos(n) * 1000}`],
 }
 
