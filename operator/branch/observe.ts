@@ -1,4 +1,5 @@
 /** Gathers what a pass needs to know of one branch: from the caches, and where one could mislead from the cluster itself. */
+
 import type { Cluster } from '../../cluster/index.ts'
 import {
   type Backup,
@@ -10,22 +11,16 @@ import {
   type ManagedDatabase,
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
+import { strayClaims } from '../children/strays.ts'
 import type { InstallationKeys } from '../keys.ts'
+import type { Observer } from '../member/observe.ts'
 import { podsOf } from '../member/pod/pod.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { placeOf } from '../objects/order.ts'
 import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
 import { identityOf } from '../workload/identity.ts'
-import {
-  type GuardedObserver,
-  type Learnt,
-  type Observation,
-  type Observer,
-  observeInstance,
-  remainsOf,
-  strayClaims,
-} from '../workload/observe.ts'
+import { type GuardedObserver, type Learnt, type Observation, observeInstance, remainsOf } from '../workload/observe.ts'
 import { instanceOf, type Observed, type Source } from './observed.ts'
 
 export async function observe(

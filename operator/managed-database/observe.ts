@@ -10,21 +10,15 @@ import {
   type ManagedDatabase,
   readOperation,
 } from '../../crds/index.ts'
+import { strayClaims } from '../children/strays.ts'
 import type { InstallationKeys } from '../keys.ts'
+import type { Observer } from '../member/observe.ts'
 import type { Hold } from '../member/observed.ts'
 import { podsOf } from '../member/pod/pod.ts'
 import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
 import { identityOf } from '../workload/identity.ts'
-import {
-  type GuardedObserver,
-  type Learnt,
-  type Observation,
-  type Observer,
-  observeInstance,
-  remainsOf,
-  strayClaims,
-} from '../workload/observe.ts'
+import { type GuardedObserver, type Learnt, type Observation, observeInstance, remainsOf } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { holdOf } from './hold.ts'
 import { isAtRest, type Observed } from './observed.ts'

@@ -2,9 +2,11 @@
  * The Postgres on the restored volume, beside the one that serves: a second member of the database, of the next incarnation. Its member
  * alone is planned here. The database's own controller plans the endpoint, and lets clients in after the switch.
  */
+
 import type { ManagedDatabase } from '../../crds/index.ts'
 import { prerequisitesOf } from '../endpoint/plan/index.ts'
 import type { InstallationKeys } from '../keys.ts'
+import type { Observer } from '../member/observe.ts'
 import type { ObservedMember } from '../member/observed.ts'
 import { type MemberPlan, planMember } from '../member/plan/index.ts'
 import { memberStep } from '../member/plan/step.ts'
@@ -15,7 +17,7 @@ import { podsOf } from '../member/pod/pod.ts'
 import { isOwn } from '../member/postgres/answer.ts'
 import { ownerOf } from '../objects/ownership.ts'
 import type { DataSource, Instance } from '../workload/instance.ts'
-import { type Learnt, type Observation, type Observer, observeInstance, remainsOf } from '../workload/observe.ts'
+import { type Learnt, type Observation, observeInstance, remainsOf } from '../workload/observe.ts'
 import { awaitsPostgres } from '../workload/plan/next-actions.ts'
 import type { Candidate } from './observed.ts'
 

@@ -1,4 +1,5 @@
 /** Gathers what a pass needs to know of one restore: from the caches, and from the cluster itself what a step is decided by. */
+
 import type { Cluster } from '../../cluster/index.ts'
 import {
   askedRestore,
@@ -18,12 +19,13 @@ import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { holdOf } from '../managed-database/hold.ts'
+import type { Observer } from '../member/observe.ts'
 import { lockOf, stopOf } from '../member/pod/lock.ts'
 import { podsOfIncarnation } from '../member/pod/stopped.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import type { DataSource } from '../workload/instance.ts'
-import type { GuardedObserver, Learnt, Observer } from '../workload/observe.ts'
+import type { GuardedObserver, Learnt } from '../workload/observe.ts'
 import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
 import { freeIncarnation, leftBehind } from './incarnations.ts'

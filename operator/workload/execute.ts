@@ -3,6 +3,7 @@
  * problem for a condition; everything else is an error, after which the database is looked at again. Nothing is done
  * to an object that is not the database's own.
  */
+
 import {
   type AnyObject,
   type Cluster,
@@ -19,6 +20,7 @@ import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { DriftBook } from '../children/drifts.ts'
 import { certificateDraft, fingerprintOf, loadedAnnotation } from '../endpoint/certificate.ts'
 import { credentialsDraft, mintPasswords, rotated, takenBack, withoutPrevious } from '../endpoint/credentials.ts'
+import { credentialsOf } from '../endpoint/observe.ts'
 import type { PortAllocator } from '../endpoint/port-allocator.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
@@ -30,7 +32,7 @@ import { childMetadata, isAnothers, type Owner, ownerUidOf } from '../objects/ow
 import { type DesiredRoles, diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
 import type { Action, AppliedKind, Problem, PutBack } from './actions.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
-import { credentialsOf, type Observation } from './observe.ts'
+import type { Observation } from './observe.ts'
 
 export type Executor = {
   /** Every write of a pass goes through it. */

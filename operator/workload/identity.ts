@@ -8,10 +8,11 @@
  * another one beside it may be that as well, nobody but a person can tell, and nothing is done: least of all an empty
  * volume initialised beside the data.
  */
+
 import { labels, uuid } from '../../crds/index.ts'
+import type { StrayClaim } from '../children/strays.ts'
 import { type Owner, ownerOf } from '../objects/ownership.ts'
 import type { Instance } from './instance.ts'
-import type { StrayClaim } from './observe.ts'
 
 /** What has an id, and may have data. */
 type Identified = Pick<Instance, 'kind' | 'metadata' | 'status'>

@@ -54,7 +54,7 @@ export const kindsOfRemains = [
   { kind: 'ConfigMap', field: 'routes' },
 ] as const satisfies { kind: KindName; field: keyof Remains }[]
 
-export type Children = MemberChildren & EndpointChildren
+type Children = MemberChildren & EndpointChildren
 
 export type Observed = ObservedMember &
   ObservedEndpoint & {

@@ -1,0 +1,154 @@
+/** Gathers what a pass needs to know of an endpoint, and the passwords, which no plan reads. */
+import type { Cluster, ConfigMap, NetworkPolicy, PodDisruptionBudget, Secret, Service } from '../../cluster/index.ts'
+import { childNames, labels, systemNamespace } from '../../crds/index.ts'
+import {
+  acknowledged,
+  type GatewayLease,
+  gatewayComponent,
+  portOfRoute,
+  portRefusedBy,
+  readRoute,
+} from '../../routes/route.ts'
+import { databaseRoles, previousPassword, rotationsOf, SealError } from '../../sealing/credentials.ts'
+import type { InstallationKeys } from '../keys.ts'
+import type { ObservedMember } from '../member/observed.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { passwordsMark } from '../postgres/marks.ts'
+import type { Instance } from '../workload/instance.ts'
+import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } from './certificate.ts'
+import { openCredentials, type Passwords } from './credentials.ts'
+import { desiredNames } from './external-address.ts'
+import type {
+  AskedRotations,
+  CertificateFacts,
+  CredentialsFacts,
+  EndpointChildren,
+  ObservedEndpoint,
+  RouteFacts,
+} from './observed.ts'
+
+type Objects = {
+  secrets: readonly Secret[]
+  services: readonly Service[]
+  networkPolicies: readonly NetworkPolicy[]
+  disruptionBudgets: readonly PodDisruptionBudget[]
+  routes: readonly ConfigMap[]
+}
+
+type EndpointRequest = {
+  /** The member that serves, or is to serve. */
+  member: ObservedMember
+  rotations?: AskedRotations | undefined
+  objects: Objects
+  keys: InstallationKeys
+}
+
+const noRotations: AskedRotations = { asked: {}, isGivenUp: false }
+
+/** `gateways`: their Leases in the cache. */
+export async function observeEndpoint(
+  { cluster, gateways, now }: { cluster: Cluster; gateways: () => readonly GatewayLease[]; now: () => number },
+  { member, rotations = noRotations, objects, keys }: EndpointRequest,
+): Promise<{ observed: ObservedEndpoint; passwords: Passwords | undefined }> {
+  const { instance, owner, isAtRest, region, drifts, podSettings, incarnation, postgres } = member
+  const children = owner ? childrenOf(owner.id, objects) : noChildren
+  const { facts: credentials, passwords } = credentialsOf(children.credentials, keys, incarnation)
+  const names = owner && region && desiredNames(owner, region)
+  return {
+    observed: {
+      ...{ instance, isAtRest, rotations, region, drifts, podSettings, incarnation, children, credentials, postgres },
+      certificate: certificateOf(children.certificate, keys, names, now),
+      route: await routeOf({ cluster, gateways: gateways() }, instance, isAtRest, children.route, now),
+    },
+    passwords,
+  }
+}
+
+const noChildren: EndpointChildren = {
+  credentials: undefined,
+  certificate: undefined,
+  service: undefined,
+  networkPolicy: undefined,
+  disruptionBudget: undefined,
+  route: undefined,
+}
+
+function childrenOf(id: string, objects: Objects): EndpointChildren {
+  const named = <T extends { metadata: { name: string } }>(list: readonly T[], name: string): T | undefined =>
+    list.find(({ metadata }) => metadata.name === name)
+  const service = childNames.service(id)
+  const routes = objects.routes.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
+  return {
+    credentials: named(objects.secrets, childNames.credentials(id)),
+    certificate: named(objects.secrets, childNames.tls(id)),
+    service: named(objects.services, service),
+    networkPolicy: named(objects.networkPolicies, service),
+    disruptionBudget: named(objects.disruptionBudgets, service),
+    route: routes[0],
+  }
+}
+
+/** What a credentials Secret says, and its passwords where the key opens them. */
+export function credentialsOf(
+  secret: Secret | undefined,
+  { sealingKey }: InstallationKeys,
+  incarnation: number,
+): { facts: CredentialsFacts; passwords?: Passwords } {
+  if (secret === undefined || sealingKey === undefined) return { facts: { state: 'absent' } }
+  try {
+    const { uid = '', creationTimestamp: mintedAt = '' } = secret.metadata
+    const passwords = openCredentials(secret, sealingKey)
+    const said = rotationsOf(secret)
+    const rotations = Object.fromEntries(databaseRoles.map(role => [role, said[role]?.rotation]))
+    const previous = databaseRoles.filter(role => secret.data?.[previousPassword(role)] !== undefined)
+    // The roles of a volume that was restored have the passwords of then, by whatever mark: they get those of now.
+    const named = incarnation === 1 ? uid : `${uid}/${incarnation}`
+    return {
+      facts: {
+        ...{ state: 'readable', mark: passwordsMark(named, rotations), mintedAt, rotations, previous },
+        ...(secret.immutable === true && { isImmutable: true }),
+      },
+      passwords,
+    }
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    return { facts: { state: 'unreadable', message: error.message } }
+  }
+}
+
+function certificateOf(
+  secret: Secret | undefined,
+  { authority }: InstallationKeys,
+  names: ReturnType<typeof desiredNames> | undefined,
+  now: () => number,
+): CertificateFacts {
+  if (secret === undefined) return { state: 'absent' }
+  const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret), isLoaded: isLoaded(secret) }
+  // Without its region nothing says what names it should have: it stays as it is.
+  const isGood = !authority || !names || (holdsMonitor(secret) && isGoodCertificate(secret, authority, names, now))
+  return { state: isGood ? 'good' : 'due', ...facts }
+}
+
+/**
+ * The gateways' Leases are listed from the cluster each time, as routes/route.ts asks for: after the route was written.
+ * They are not listed for a route that is at rest; whether a gateway can listen on its port the cached Leases say.
+ */
+async function routeOf(
+  { cluster, gateways }: { cluster: Cluster; gateways: readonly GatewayLease[] },
+  instance: Instance,
+  isAtRest: boolean,
+  configMap: EndpointChildren['route'],
+  now: () => number,
+): Promise<RouteFacts | undefined> {
+  const port = configMap && portOfRoute(configMap.metadata.name)
+  if (configMap === undefined || port === undefined) return undefined
+  const facts = { port, route: readRoute(configMap).route }
+  if (isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True')
+    return { ...facts, acknowledged: false, waitingFor: [], refused: portRefusedBy(port, gateways, now()).length > 0 }
+  const { items } = await cluster.list('Lease', {
+    namespace: systemNamespace,
+    labels: { [labels.component]: gatewayComponent },
+  })
+  const { done, waitingFor } = acknowledged(configMap.metadata.resourceVersion ?? '', items, now())
+  return { ...facts, acknowledged: done, waitingFor, refused: portRefusedBy(port, items, now()).length > 0 }
+}

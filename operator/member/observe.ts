@@ -1,0 +1,166 @@
+/** Gathers what a pass needs to know of one member, by the number of its incarnation. */
+import type { Cluster, ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
+import { childNames, labels, type PgVersion } from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import type { Drifts } from '../children/drifts.ts'
+import { isStray } from '../children/strays.ts'
+import type { Owner } from '../objects/ownership.ts'
+import type { PodSettings } from '../pod-settings.ts'
+import type { Instance } from '../workload/instance.ts'
+import {
+  type GrowthRefusal,
+  type Hold,
+  incarnationOf,
+  type MemberChildren,
+  type ObservedMember,
+  type PostgresFacts,
+} from './observed.ts'
+import { nodeOf } from './pod/node.ts'
+import { podFacts } from './pod/pod.ts'
+import { sizeInForce } from './pod/size-in-force.ts'
+import { sizeText, volumeAnnotation } from './pod/stateful-set.ts'
+import { comesAlone, copyNodeOf } from './storage/copy-node.ts'
+import { claimOf, volumesOf } from './storage/observe.ts'
+import { provisioningOf } from './storage/provisioning.ts'
+import { incarnationOn, retainedVolumes, volumeToAdopt } from './storage/retained.ts'
+
+export type Observer = {
+  caches: Caches
+  cluster: Cluster
+  images: Partial<Record<PgVersion, string>>
+  pods: PodSettings
+  now: () => number
+}
+
+/** What was learnt of the member before, which no object says. */
+export type LearntOfMember = {
+  facts: PostgresFacts | undefined
+  dataBytes: number | undefined
+  volumeUse: number | undefined
+  growthRefusal: GrowthRefusal | undefined
+  drifts: Drifts
+}
+
+/** Of every incarnation of the owner. */
+type Objects = {
+  claims: readonly PersistentVolumeClaim[]
+  configurations: readonly ConfigMap[]
+  statefulSets: readonly StatefulSet[]
+}
+
+export type MemberRequest = {
+  instance: Instance
+  /** The owner of the children; undefined until the id of the instance is settled. */
+  owner: Owner | undefined
+  isAtRest: boolean
+  held?: Hold | undefined
+  /** Another incarnation serves: volumes under the id are those of the past. */
+  isBeside?: true
+}
+
+/** `unlabelled`: its pod, where the cache does not have it. */
+export async function observeMember(
+  { caches, cluster, images, pods, now }: Observer,
+  { instance, owner, isAtRest, held, isBeside, objects }: MemberRequest & { objects: Objects },
+  learnt: LearntOfMember,
+): Promise<{ observed: ObservedMember; unlabelled: Pod | undefined }> {
+  const { namespace = '' } = instance.metadata
+  const { spec } = instance
+  const known = incarnationOf(instance, objects.claims)
+  const isNew = isUnclaimed(instance, owner, known, objects) && !isBeside
+  const retained = owner && isNew ? await retainedVolumes(cluster, owner) : []
+  const adopted = owner && instance.adoptsVolumes ? volumeToAdopt(retained, owner) : undefined
+  const incarnation = (owner && adopted && incarnationOn(adopted, owner)) ?? known
+  const cached = owner ? childrenOf(caches, owner.id, namespace, incarnation, objects) : noChildren
+  const unlabelled =
+    cached.pod === undefined && owner
+      ? await unlabelledPod(cluster, instance, owner.id, incarnation, cached)
+      : undefined
+  const found = cached.pod ?? unlabelled
+  const pod = found && podFacts(found)
+  const claim = await claimOf(cluster, instance, cached.claim, owner)
+  const inForce = sizeInForce(instance, cached.statefulSet, pod)
+  const observed: ObservedMember = {
+    instance,
+    owner,
+    isAtRest,
+    held,
+    region: caches.regions.get({ name: spec.region }),
+    size: caches.sizes.get({ name: sizeText(spec.size) }),
+    inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
+    growthRefusal: learnt.growthRefusal,
+    drifts: learnt.drifts,
+    image: images[spec.pgVersion],
+    podSettings: pods,
+    incarnation,
+    children: { ...cached, pod: found, claim },
+    volumes: await volumesOf(caches, cluster, instance, claim, owner),
+    retained,
+    copyNode: claim === undefined ? copyNodeOf(caches, instance) : undefined,
+    volumeComesAlone: comesAlone(claim, now()),
+    provisioning: await provisioningOf(cluster, instance, claim, now()),
+    pod,
+    node: await nodeOf(cluster, pod),
+    isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
+    postgres: learnt.facts,
+    dataBytes: learnt.dataBytes,
+    volumeUse: learnt.volumeUse,
+  }
+  return { observed, unlabelled }
+}
+
+/** Whether there is neither a volume on record nor a claim, so that one is about to be made. */
+const isUnclaimed = (
+  { metadata, status }: Instance,
+  owner: Owner | undefined,
+  incarnation: number,
+  { claims }: Objects,
+) =>
+  owner !== undefined &&
+  metadata.deletionTimestamp === undefined &&
+  status?.volume === undefined &&
+  claims.every(claim => claim.metadata.name !== childNames.claim(owner.id, incarnation))
+
+const noChildren: MemberChildren = {
+  claim: undefined,
+  configuration: undefined,
+  statefulSet: undefined,
+  pod: undefined,
+}
+
+function childrenOf(
+  caches: Caches,
+  id: string,
+  namespace: string,
+  incarnation: number,
+  { claims, configurations, statefulSets }: Objects,
+): MemberChildren {
+  const pod = caches.pods.get({ namespace, name: childNames.pod(id, incarnation) })
+  return {
+    claim: claims.find(({ metadata }) => metadata.name === childNames.claim(id, incarnation)),
+    configuration: configurations.find(({ metadata }) => metadata.name === childNames.configuration(id, incarnation)),
+    statefulSet: statefulSets.find(({ metadata }) => metadata.name === childNames.statefulSet(id, incarnation)),
+    pod: pod?.metadata.labels?.[labels.database] === id ? pod : undefined,
+  }
+}
+
+/**
+ * The pod that is there without the label by which the cache finds it: its StatefulSet's, or, where that has let it go, the
+ * one that was made for the claim. Asked of the cluster where there should be a pod and the cache has none.
+ */
+async function unlabelledPod(
+  cluster: Cluster,
+  { metadata: { namespace, deletionTimestamp } }: Instance,
+  id: string,
+  incarnation: number,
+  { statefulSet, claim }: MemberChildren,
+): Promise<Pod | undefined> {
+  const isAwaited = (statefulSet?.spec?.replicas ?? 0) > 0
+  if (!isAwaited && (deletionTimestamp === undefined || claim === undefined)) return undefined
+  const pod = await cluster.get('Pod', { namespace, name: childNames.pod(id, incarnation) })
+  if (pod === undefined) return undefined
+  const controller = pod.metadata.ownerReferences?.find(reference => reference.controller === true)
+  if (controller !== undefined) return controller.uid === statefulSet?.metadata.uid ? pod : undefined
+  const volume = pod.metadata.annotations?.[volumeAnnotation]
+  return volume !== undefined && volume === claim?.metadata.uid ? pod : undefined
+}

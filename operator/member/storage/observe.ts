@@ -1,0 +1,61 @@
+/** Reads the claim and the volumes of a member: from the caches, and from the cluster itself where a cache could mislead. */
+import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
+import type { Caches } from '../../caches.ts'
+import { isUnderAnotherId, type Owner, ownerUidOf } from '../../objects/ownership.ts'
+import type { Instance } from '../../workload/instance.ts'
+import type { Volumes } from '../observed.ts'
+import { systemIdentifierOf } from './claim.ts'
+import { copyName, type VolumeFacts, volumeFacts } from './persistent-volume.ts'
+
+/**
+ * The claim of the data: the recorded one, by its uid, whatever was done to its labels and owner; before one is
+ * recorded, ours by its owner, or nobody's that lives. Only the cluster's own word counts for a recorded claim that seems to be gone.
+ */
+export async function claimOf(
+  cluster: Cluster,
+  { metadata: { namespace, uid }, status }: Instance,
+  cached: PersistentVolumeClaim | undefined,
+  owner: Owner | undefined,
+): Promise<PersistentVolumeClaim | undefined> {
+  const recorded = status?.volume
+  if (recorded === undefined) return cached
+  if (cached?.metadata.uid === recorded.uid) return cached
+  const live = await cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
+  if (live !== undefined && owner !== undefined && isUnderAnotherId(owner, live)) return undefined
+  if (live !== undefined || cached === undefined || cached.metadata.name === recorded.claim) return live
+  // The record may be of another object that had this name, whose status was put back.
+  return ownerUidOf(cached) === uid && systemIdentifierOf(cached) !== undefined ? cached : undefined
+}
+
+/**
+ * The volumes behind the claim and the record: from the cluster itself where one seems to be gone or going, since a stop of
+ * Postgres may depend on it.
+ */
+export async function volumesOf(
+  caches: Caches,
+  cluster: Cluster,
+  { metadata, status }: Instance,
+  claim: PersistentVolumeClaim | undefined,
+  owner: Owner | undefined,
+): Promise<Volumes> {
+  const recorded = status?.volume
+  const cached = (name: string | undefined) => (name === undefined ? undefined : caches.volumes.get({ name }))
+  const boundName = claim?.spec?.volumeName
+  const isOurs = recorded === undefined || claim?.metadata.uid === recorded.uid
+  const isGoing = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
+  const isCalm = isOurs && !isGoing
+  const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
+    if (name === undefined) return undefined
+    const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
+    if (volume === undefined || (owner !== undefined && isUnderAnotherId(owner, volume))) return undefined
+    const facts = volumeFacts(volume, owner)
+    // Volumes are of no namespace: one that a claim elsewhere has is not this database's, though a status that was copied names it.
+    const isNamed = recorded !== undefined && claim?.metadata.uid === recorded.uid && boundName === name
+    return !isNamed && facts.claim?.startsWith(`${metadata.namespace}/`) === false ? undefined : facts
+  }
+  const bound = await read(boundName)
+  const known = recorded?.volumeName === boundName ? bound : await read(recorded?.volumeName)
+  const isCopied = recorded !== undefined && (bound?.isGoing === true || known?.isGoing === true)
+  const copy = isCopied ? await read(copyName(recorded.uid)) : undefined
+  return { bound, recorded: known, copy: copy?.isGoing ? undefined : copy }
+}
