@@ -1,6 +1,6 @@
 /** Which names were probably meant: those that hold the word or are held by it, then those with the fewest letters to change. */
 import { editDistance } from '../../configuration/edit-distance.ts'
-import { fenced } from '../text/fence.ts'
+import { fenced } from '../../retrieval/fence.ts'
 
 const longestName = 100
 

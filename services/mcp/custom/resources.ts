@@ -1,4 +1,6 @@
 /** Resources of the operator's own: text from the file, or the rows of a statement that reads. */
+
+import { fenceTokens } from '../../retrieval/fence.ts'
 import { failureOf, noDatabase } from '../catalogue/failures.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
@@ -10,7 +12,6 @@ import { analyse, calledNames } from '../statement/analysis.ts'
 import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
-import { fenceTokens } from '../text/fence.ts'
 import { tableText } from '../text/table.ts'
 import { pageOf } from '../tools/page.ts'
 import type { ResourceDefinition } from './schema.ts'

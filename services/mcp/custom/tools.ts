@@ -1,4 +1,6 @@
 /** Tools of the operator's own. What one runs is judged as a statement of `query_database` is, in the same transaction and with the same limits. */
+
+import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
@@ -9,7 +11,6 @@ import { type Analysis, analyse, calledNames } from '../statement/analysis.ts'
 import { judge, type Verdict } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
-import { fenced, fenceTokens } from '../text/fence.ts'
 import { resultText } from '../text/result.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import type { Confirmations } from '../tools/confirmation.ts'

@@ -4,6 +4,7 @@
  */
 
 import { cellsOf } from '../../postgres/cells.ts'
+import { fenceTokens } from '../../retrieval/fence.ts'
 import { failureOf, noDatabase, tooLarge } from '../catalogue/failures.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
 import type { McpSettings } from '../configuration/types.ts'
@@ -12,7 +13,6 @@ import { CoreError } from '../core/errors.ts'
 import type { ReadResult, ResourceDefinition, ResourceProvider, ResourceTemplate } from '../core/resource.ts'
 import type { DatabaseAccess, OwnStatement } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { fenceTokens } from '../text/fence.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import { cappedJson } from './cap.ts'
 import { documentOf } from './documents.ts'

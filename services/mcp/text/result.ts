@@ -1,5 +1,5 @@
 /** The whole text of a result of a query: how many rows, the rows as data, and how to go on. It stays within the tokens of one result, as far as an estimate can tell. */
-import { fenced, fenceTokens } from './fence.ts'
+import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { type PageRows, plainTable, tableText } from './table.ts'
 import { atMostTokens } from './tokens.ts'
 

@@ -4,6 +4,7 @@
  */
 
 import { cellsOf, onlyCell } from '../../postgres/cells.ts'
+import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { type Candidate, type Findings, findingsOf, type KnownTable } from '../catalogue/advice/candidates.ts'
 import { nodesOf, type PlanNode, planOf } from '../catalogue/advice/plan.ts'
 import {
@@ -27,7 +28,6 @@ import { analyse, calledNames } from '../statement/analysis.ts'
 import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
-import { fenced, fenceTokens } from '../text/fence.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import { textArgument } from './arguments.ts'
 import { onDatabase } from './on-database.ts'

@@ -1,5 +1,6 @@
 /** `check_health`: checks of the database, each with a verdict, its numbers and the thresholds it is judged by. A check that cannot be made says why, and the others go on. */
 
+import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { failureOf } from '../catalogue/failures.ts'
 import type { Check, Verdict } from '../catalogue/health/check.ts'
 import { checks } from '../catalogue/health/index.ts'
@@ -9,7 +10,6 @@ import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { fenced, fenceTokens } from '../text/fence.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import { listArgument } from './arguments.ts'
 import { onDatabase } from './on-database.ts'

@@ -1,4 +1,6 @@
 /** `execute_explain`: how Postgres runs a SELECT, and what stands out in that. ANALYZE runs the statement, in the same READ ONLY transaction as a query. */
+
+import { fenced } from '../../retrieval/fence.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
@@ -6,7 +8,6 @@ import { analyse, calledNames } from '../statement/analysis.ts'
 import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
-import { fenced } from '../text/fence.ts'
 import { planFindings } from '../text/plan.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import { textArgument } from './arguments.ts'

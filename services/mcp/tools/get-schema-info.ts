@@ -3,6 +3,7 @@
  * only what the role may use.
  */
 import { LRUCache } from 'lru-cache'
+import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
 import type { Overview } from '../catalogue/relations.ts'
 import { columnSearch, matchesOf, wordsOf } from '../catalogue/search.ts'
@@ -12,7 +13,6 @@ import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { fenced, fenceTokens } from '../text/fence.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import { flagArgument, textArgument } from './arguments.ts'
 import { onDatabase } from './on-database.ts'

@@ -1,10 +1,11 @@
 /** What a tool does on the database that its caller has selected; what the database fails with is the tool's answer. */
+
+import { fenced } from '../../retrieval/fence.ts'
 import { failureOf, noDatabase } from '../catalogue/failures.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { type ToolResult, toolError } from '../core/tool.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { fenced } from '../text/fence.ts'
 
 /** @throws what is no failure of the database's */
 export async function onDatabase(

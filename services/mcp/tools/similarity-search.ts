@@ -1,6 +1,7 @@
 /** `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the passages in them; of passages that say the same one is shown. */
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
+import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { type FoundRow, nearestRows, type Passage, passages, type RankedRow } from '../../retrieval/rank.ts'
 import {
   foundRows,
@@ -25,7 +26,6 @@ import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { fenced, fenceTokens } from '../text/fence.ts'
 import { numberArgument, textArgument } from './arguments.ts'
 import { onDatabase } from './on-database.ts'
 import { line, shortened } from './pages.ts'

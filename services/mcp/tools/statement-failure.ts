@@ -3,11 +3,11 @@
  * of connections nothing is told but of which kind the fault is.
  */
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { fenced } from '../../retrieval/fence.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import { ResultTooLarge } from '../database/errors.ts'
 import { unreachable } from '../database/unreachable.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
-import { fenced } from '../text/fence.ts'
 
 const maximumSaid = 2_000
 /** Of the line in which an error is, what stands on either side of it. */

@@ -1,4 +1,6 @@
 /** `top_queries`: the statements that cost most, as pg_stat_statements has counted them; where it is not there, how to get it. */
+
+import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import {
   extensionOf,
   figuresOf,
@@ -15,7 +17,6 @@ import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { fenced, fenceTokens } from '../text/fence.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import { numberArgument, textArgument } from './arguments.ts'
 import { onDatabase } from './on-database.ts'

@@ -1,6 +1,6 @@
 /**
- * Marks text that comes from a database as data, so that what looks like an instruction in it is not taken for one. The mark is drawn at random for each text: whoever wrote the
- * data could not know it, and so cannot end it.
+ * Marks text that comes from a database as data, so that a model does not follow what looks like an instruction in it. The mark is random for each text: the author of the data
+ * cannot know it, and so cannot end the fence.
  */
 import { randomBytes } from 'node:crypto'
 
