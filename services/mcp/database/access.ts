@@ -1,4 +1,5 @@
 /** How tools reach Postgres. */
+import type { OwnStatement } from '../../postgres/cells.ts'
 import type { TextRows } from '../../postgres/text-rows.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
@@ -15,8 +16,7 @@ export type Rows = {
   readonly rows: readonly (readonly (string | null)[])[]
 }
 
-/** A statement that this server wrote itself. */
-export type OwnStatement = { readonly text: string; readonly values?: readonly (string | number | boolean | null)[] }
+export type { OwnStatement }
 
 export type DatabaseAccess = {
   /**

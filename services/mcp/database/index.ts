@@ -2,9 +2,19 @@
  * Statements on the configured databases. It promises that each call has a transaction of its own with limits of time and size, that nothing of it is left in the
  * session for the next one, and that every statement is tagged and noted.
  */
+
+import {
+  afterFailure,
+  beginSteps,
+  commit,
+  endOfRead,
+  type TransactionKind,
+  tookMsOf,
+} from '../../postgres/bounded-transaction.ts'
 import { type Connection, maximumSharedBytes } from '../../postgres/connection.ts'
 import type { Durations } from '../../postgres/durations.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError, Displaced } from '../../postgres/errors.ts'
+import { readOnly } from '../../postgres/read-only.ts'
 import type { Step, Taken } from '../../postgres/run.ts'
 import { TextRows } from '../../postgres/text-rows.ts'
 import { transact } from '../../postgres/transact.ts'
@@ -17,7 +27,6 @@ import { ResultTooLarge } from './errors.ts'
 import { createPools } from './pools.ts'
 import { ownerOf } from './shares.ts'
 import { statementTag } from './tag.ts'
-import { afterFailure, beginSteps, commit, endOfRead, type TransactionKind, tookMsOf } from './transaction.ts'
 
 type DatabaseAccessOptions = {
   /** Of rows, for one call. */
@@ -45,8 +54,6 @@ type Asked = {
 
 /** No principal and no address is called so. */
 const everybody = ''
-
-const parameter = (value: string | number | boolean | null): string | null => (value === null ? null : String(value))
 
 /** A caller's statement, whose tag is another each time. */
 const mainStep = (text: string, values: Step['values'], maximumRows: number): Step => ({
@@ -157,24 +164,12 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
 
   function readOwn(asked: Asked, statements: readonly OwnStatement[]): Promise<readonly Rows[]> {
     const tag = statementTag(asked.context, asked.tool)
-    const own = statements.map(
-      ({ text, values = [] }): Step => ({
-        text: text + tag,
-        values: values.map(parameter),
-        isUnique: true,
-        isDescribed: true,
-        isText: true,
-      }),
-    )
-    return within(asked, 'snapshot', async (connection, begin) => {
-      await connection.run([...begin, ...own, ...endOfRead], true, maximumBytes)
-      // What this server asks for itself is small; half of a catalogue would pass for the whole.
-      const texts = connection.takeTexts()
-      if (connection.isCut) throw new ResultTooLarge()
-      return own.map((_, index) => ({
-        columns: connection.fields[begin.length + index] ?? [],
-        rows: texts[begin.length + index]?.decoded() ?? [],
-      }))
+    const tagged = statements.map(({ text, ...rest }) => ({ text: text + tag, ...rest }))
+    const { statementTimeoutMs } = asked.database
+    return within(asked, 'snapshot', async connection => {
+      const rows = await readOnly(connection, tagged, { statementTimeoutMs, maximumBytes })
+      if (rows === undefined) throw new ResultTooLarge()
+      return rows
     })
   }
 

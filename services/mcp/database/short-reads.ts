@@ -2,13 +2,14 @@
  * Short reads of one caller that come at the same time share a connection: they go out in one write, one behind the other, each in a transaction of its own. Callers never share
  * one with each other, so nobody waits behind another caller's statement.
  */
+
+import { afterFailure } from '../../postgres/bounded-transaction.ts'
 import type { Connection } from '../../postgres/connection.ts'
 import { Displaced } from '../../postgres/errors.ts'
 import type { Pool } from '../../postgres/pool.ts'
 import type { Step, Taken } from '../../postgres/run.ts'
 import { rollBack } from '../../postgres/transact.ts'
 import type { Shares } from './shares.ts'
-import { afterFailure } from './transaction.ts'
 
 /** What stands behind a statement that takes longer runs again on a connection of its own. */
 const usualSlowMs = 20

@@ -1,6 +1,7 @@
-/** What stands before and after a statement, so that it can neither run for ever nor leave anything behind. Pure. */
-import type { Row, Step } from '../../postgres/run.ts'
-import type { DatabaseSettings } from '../configuration/types.ts'
+/** What stands before and after a statement so that it neither runs for ever nor leaves anything behind. Pure. */
+import type { Row, Step } from './run.ts'
+
+export type TimeLimits = { readonly statementTimeoutMs: number }
 
 /** `snapshot`: READ ONLY, with all statements seeing the same. */
 export type TransactionKind = 'read' | 'snapshot' | 'write'
@@ -24,7 +25,7 @@ const settingsText = `SELECT pg_catalog.set_config('statement_timeout', $1, true
   pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true),
   pg_catalog.set_config('standard_conforming_strings', 'on', true)`
 
-export function beginSteps(kind: TransactionKind, { statementTimeoutMs }: DatabaseSettings): Step[] {
+export function beginSteps(kind: TransactionKind, { statementTimeoutMs }: TimeLimits): Step[] {
   const limits = [statementTimeoutMs, Math.min(statementTimeoutMs, maximumLockWaitMs), maximumIdleMs]
   return [
     { text: beginnings[kind], values: [] },
