@@ -1,7 +1,7 @@
 /** The body of a request, held against its schema. A refusal names the field and the rule. */
 import type { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
-import type { Json } from '../core/json.ts'
+import type { Json } from '../../mcp-protocol/json.ts'
 import { ApiError } from './errors.ts'
 
 /** @throws ApiError with status 400 */

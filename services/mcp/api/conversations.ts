@@ -1,10 +1,10 @@
 /** The conversations of the user who asks. Those of others are not there for them. */
 import { z } from 'zod'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { Conversation, ConversationSummary } from '../conversations/conversation.ts'
 import { ConversationError } from '../conversations/errors.ts'
 import type { Conversations } from '../conversations/store.ts'
 import type { Caller } from '../core/caller.ts'
-import type { JsonObject } from '../core/json.ts'
 import { parseBody } from './body.ts'
 import { ApiError } from './errors.ts'
 import type { ApiAnswer, ApiRequest, ApiRoute } from './route.ts'

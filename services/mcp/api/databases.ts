@@ -1,7 +1,7 @@
 /** Which databases a caller may use, and which one its session has selected; and who the caller is. */
 import { z } from 'zod'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
-import type { JsonObject } from '../core/json.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import { parseBody } from './body.ts'
 import { ApiError } from './errors.ts'

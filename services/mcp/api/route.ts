@@ -3,8 +3,8 @@
  * method is right and that the body is JSON of a lawful size has been seen to before.
  */
 import type { PathParameters } from '../../http/router.ts'
+import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 import type { Caller } from '../core/caller.ts'
-import type { Json, JsonObject } from '../core/json.ts'
 
 export type ApiRequest = {
   readonly caller: Caller

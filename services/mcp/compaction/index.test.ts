@@ -1,9 +1,9 @@
 /** The endpoint: bad requests, a model's summary, and what is remembered. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Json } from '../../mcp-protocol/json.ts'
 import { createChatProvider } from '../../providers/chat/index.ts'
 import { type ProviderDouble, startProviderDouble } from '../../providers/testing/double.ts'
 import { anyone } from '../core/caller.ts'
-import type { Json } from '../core/json.ts'
 import { compactionRoute, type Summariser } from './index.ts'
 
 let double: ProviderDouble

@@ -3,9 +3,9 @@
  * the user it asks for by its outcome, and is called again with the answer, on this process or another: nothing is kept here.
  */
 
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { LogLevel } from '../../mcp-protocol/log-level.ts'
 import type { Caller } from './caller.ts'
-import type { JsonObject } from './json.ts'
 
 export type Progress = { readonly progress: number; readonly total?: number; readonly message?: string }
 

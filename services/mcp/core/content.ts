@@ -1,5 +1,5 @@
 /** What tools, resources and prompts say: MCP's content blocks, the same in all revisions. */
-import type { JsonObject } from './json.ts'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 type Annotations = {
   readonly audience?: readonly ('user' | 'assistant')[]

@@ -1,5 +1,5 @@
 /** What a call is refused with where that is the protocol's business. What a tool itself fails with is a result with `isError`. */
-import type { JsonObject } from './json.ts'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 export type CoreFault =
   | { readonly kind: 'unknown tool'; readonly name: string }

@@ -2,11 +2,12 @@
  * The tool server without its wires: what there is to call, for whom, and the calling of it. A wire parses what came, asks here, and writes
  * what comes of it; the same core serves every revision of the protocol.
  */
+
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { CallContext, Outcome } from './call.ts'
 import type { Caller } from './caller.ts'
 import type { Icon } from './content.ts'
 import { CoreError } from './errors.ts'
-import type { JsonObject } from './json.ts'
 import type { Prompt, PromptDefinition, PromptResult } from './prompt.ts'
 import type { ReadResult, ResourceDefinition, ResourceProvider, ResourceTemplate } from './resource.ts'
 import type { Tool, ToolDefinition, ToolResult } from './tool.ts'

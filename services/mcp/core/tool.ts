@@ -1,10 +1,10 @@
 /** A tool: what is said of it, and what it does. */
 
+import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import type { Scope } from '../../mcp-protocol/scopes.ts'
 import type { CallContext, Outcome } from './call.ts'
 import type { Caller } from './caller.ts'
 import type { Content, Icon } from './content.ts'
-import type { JsonObject, JsonSchema } from './json.ts'
 
 export type ToolDefinition = {
   readonly name: string

@@ -1,6 +1,6 @@
 /** PL/pgSQL of own tools as statements. Pure, but for the mark that no code can know. */
 import { randomBytes } from 'node:crypto'
-import type { JsonObject } from '../core/json.ts'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 /** Where a `pl-do` tool leaves its result. */
 const resultSetting = 'mcp.tool_result'

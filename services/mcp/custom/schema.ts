@@ -1,7 +1,7 @@
 /** What a file of own definitions may hold: prompts, resources and tools, each with bounds. */
 import { z } from 'zod'
 import { durationMs } from '../../configuration/duration.ts'
-import type { JsonSchema } from '../core/json.ts'
+import type { JsonSchema } from '../../mcp-protocol/json.ts'
 import { prompts as builtinPrompts } from '../prompts/index.ts'
 import { compileSchema } from '../wire/schema.ts'
 import { reservedToolNames } from './reserved.ts'

@@ -1,10 +1,10 @@
 /** Tools of the operator's own. What one runs is judged as a statement of `query_database` is, in the same transaction and with the same limits. */
 
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { JudgedStatement, Ran } from '../database/access.ts'
 import { type Analysis, analyse, calledNames } from '../statement/analysis.ts'

@@ -1,12 +1,12 @@
 /** The endpoints for chats with language models. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Json } from '../../mcp-protocol/json.ts'
 import { type ProviderDouble, startProviderDouble } from '../../providers/testing/double.ts'
 import type { Language } from '../../providers/testing/languages.ts'
 import { ApiError } from '../api/errors.ts'
 import type { LlmSettings } from '../configuration/types.ts'
 import { anyone } from '../core/caller.ts'
-import type { Json } from '../core/json.ts'
 import { llmRoutes } from './index.ts'
 
 const languages: readonly Language[] = ['anthropic', 'openai', 'gemini', 'ollama']

@@ -1,5 +1,5 @@
 /** JSON that fits a budget: lists lose their ends, one list after the other, and `truncated` says so. Pure. */
-import type { Json, JsonObject } from '../core/json.ts'
+import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 
 type Cut = { readonly object: JsonObject; readonly text: string; readonly fits: boolean }
 

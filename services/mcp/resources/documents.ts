@@ -1,10 +1,10 @@
 /** What each built-in resource says, as an object, with the list that is cut where it is too long. */
 
+import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 import { onlyCell } from '../../postgres/cells.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
 import type { Overview, Relation } from '../catalogue/relations.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
-import type { Json, JsonObject } from '../core/json.ts'
 import type { DatabaseAccess, OwnStatement } from '../database/access.ts'
 import * as statements from './statements.ts'
 import { type ResourceAsked, schemaUri, tableUri } from './uri.ts'

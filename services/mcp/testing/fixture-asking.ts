@@ -1,9 +1,9 @@
 /** Tools and a prompt that ask the client for something, in one round, several at once, or over several rounds. */
 
+import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
 import type { Ability, CallContext, InputRequest, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
-import type { JsonObject, JsonSchema } from '../core/json.ts'
 import type { Prompt } from '../core/prompt.ts'
 import { type Tool, type ToolResult, toolText } from '../core/tool.ts'
 import { tool } from './fixture-tools.ts'

@@ -1,10 +1,10 @@
 /** Tools as the conformance judge expects them: one for each kind of content, for errors, logs, progress and changes. Beside them some that our own tests call. */
 import { setTimeout as pause } from 'node:timers/promises'
+import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import type { CallContext } from '../core/call.ts'
 import type { Content } from '../core/content.ts'
 import { CoreError } from '../core/errors.ts'
 import type { CoreChange } from '../core/index.ts'
-import type { JsonObject, JsonSchema } from '../core/json.ts'
 import { type Tool, toolError, toolText } from '../core/tool.ts'
 
 const noArguments: JsonSchema = { type: 'object', properties: {}, additionalProperties: false }

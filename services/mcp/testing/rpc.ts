@@ -1,8 +1,8 @@
 /** A client of the wires in tests: it sends what it is told to, well-formed or not. */
 import { Agent } from 'node:http'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
 import { type Answer, type Asked, ask } from '../../testing/client.ts'
-import type { JsonObject } from '../core/json.ts'
 
 const agent = new Agent({ keepAlive: true })
 const json = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' }

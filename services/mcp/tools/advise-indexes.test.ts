@@ -1,8 +1,8 @@
 /** advise_indexes on a real Postgres: that its advice, when it is followed, is what the planner takes; that it says nothing where there is nothing to gain; and that it runs nothing. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { answerOf, type CatalogueTest, startCatalogueTest } from '../catalogue/testing/server.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
-import type { JsonObject } from '../core/json.ts'
 import { createCatalogue } from '../database/catalogue.ts'
 import { callContext } from '../testing/calls.ts'
 import { adviseIndexes } from './advise-indexes.ts'

@@ -3,6 +3,7 @@
  * the advice is what the plan lets one expect. Without a statement: foreign keys without an index, and tables that are read whole.
  */
 
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { cellsOf, onlyCell } from '../../postgres/cells.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { type Candidate, type Findings, findingsOf, type KnownTable } from '../catalogue/advice/candidates.ts'
@@ -19,7 +20,6 @@ import {
 import type { Catalogue, Reading } from '../catalogue/index.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess, OwnStatement, Rows } from '../database/access.ts'
 import type { Catalogue as StatementCatalogue } from '../database/catalogue.ts'

@@ -1,5 +1,5 @@
 /** Arguments of a tool, which fit its input schema by now. An empty text is what some clients send for none. */
-import type { JsonObject } from '../core/json.ts'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 export function textArgument(args: JsonObject, name: string): string | undefined {
   const value = args[name]

@@ -1,12 +1,12 @@
 /** `check_health`: checks of the database, each with a verdict, its numbers and the thresholds it is judged by. A check that cannot be made says why, and the others go on. */
 
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { failureOf } from '../catalogue/failures.ts'
 import type { Check, Verdict } from '../catalogue/health/check.ts'
 import { checks } from '../catalogue/health/index.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'

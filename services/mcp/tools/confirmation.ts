@@ -3,8 +3,8 @@
  * repeat confirms: text in a result could have it repeated. Where the client cannot ask, the statement is refused, unless the database is configured otherwise.
  */
 import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type ToolResult, toolError } from '../core/tool.ts'
 import { createUsed } from '../core/used.ts'
 

@@ -1,10 +1,10 @@
 /** `count_rows`: how many rows a table has, or those that a condition keeps. It counts, or estimates where it is asked to or counting takes too long. */
 
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { DatabaseError } from '../../postgres/errors.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError } from '../core/tool.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
 import { isExpression } from '../statement/expression.ts'

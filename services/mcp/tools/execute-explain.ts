@@ -1,8 +1,8 @@
 /** `execute_explain`: how Postgres runs a SELECT, and what stands out in that. ANALYZE runs the statement, in the same READ ONLY transaction as a query. */
 
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced } from '../../retrieval/fence.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
 import { judge, readsOnly } from '../statement/judge.ts'

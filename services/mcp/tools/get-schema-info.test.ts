@@ -1,9 +1,9 @@
 /** get_schema_info on a real Postgres: drill-down, what a role may see, pages, and catalogues of thousands of tables. */
 import { encode } from 'gpt-tokenizer'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { answerOf, type CatalogueTest, startCatalogueTest } from '../catalogue/testing/server.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
-import type { JsonObject } from '../core/json.ts'
 import { callContext } from '../testing/calls.ts'
 import { getSchemaInfo } from './get-schema-info.ts'
 

@@ -3,13 +3,13 @@
  * only what the role may use.
  */
 import { LRUCache } from 'lru-cache'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
 import type { Overview } from '../catalogue/relations.ts'
 import { columnSearch, matchesOf, wordsOf } from '../catalogue/search.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'

@@ -3,7 +3,7 @@
  * further, if by one line that is cut.
  */
 import { createHash } from 'node:crypto'
-import type { Json } from '../core/json.ts'
+import type { Json } from '../../mcp-protocol/json.ts'
 
 export type Section = { readonly heading: string; readonly lines: readonly string[] }
 type Place = { readonly section: number; readonly line: number }

@@ -1,9 +1,10 @@
 /** `query_database`: runs one statement; a read, unless the database allows writes and the caller may write. */
+
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { Catalogue } from '../catalogue/index.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { Ran } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'

@@ -1,11 +1,12 @@
 /** `search_knowledgebase`: passages of the documentation in the knowledge base that are nearest in meaning to a question. */
+
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { fencedNames, suggestion } from '../catalogue/names.ts'
 import type { EmbeddingSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, toolError, toolText } from '../core/tool.ts'
 import type { KnowledgeBase } from '../knowledge/index.ts'
 import { KnowledgeError, type KnowledgeFault, type KnowledgeHit, type Product } from '../knowledge/types.ts'

@@ -1,4 +1,6 @@
 /** `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the passages in them; of passages that say the same one is shown. */
+
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
@@ -22,7 +24,6 @@ import { columnWeights } from '../../retrieval/weights.ts'
 import { fencedNames, nearestNames } from '../catalogue/names.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'

@@ -1,8 +1,8 @@
 /** top_queries on a real Postgres with pg_stat_statements, and on ones that lack part of it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { answerOf, type CatalogueTest, startCatalogueTest } from '../catalogue/testing/server.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
-import type { JsonObject } from '../core/json.ts'
 import { callContext } from '../testing/calls.ts'
 import { topQueries } from './top-queries.ts'
 

@@ -1,5 +1,6 @@
 /** `top_queries`: the statements that cost most, as pg_stat_statements has counted them; where it is not there, how to get it. */
 
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import {
   extensionOf,
@@ -13,7 +14,6 @@ import {
 } from '../catalogue/top-queries.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'

@@ -1,8 +1,8 @@
 /** What a client can be asked for, by the capabilities it declares. They are its own words: anything but the shapes of MCP counts as nothing. */
 
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
 import type { Ability, InputRequest } from '../core/call.ts'
-import type { JsonObject } from '../core/json.ts'
 
 export const noAbilities: ReadonlySet<Ability> = new Set()
 

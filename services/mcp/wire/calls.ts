@@ -4,11 +4,11 @@
  */
 import { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
+import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Core } from '../core/index.ts'
-import type { JsonObject, JsonSchema } from '../core/json.ts'
 import { toolError } from '../core/tool.ts'
 import { compileSchema, type Violation } from './schema.ts'
 

@@ -5,6 +5,7 @@
 
 import { hasClaim } from '../../mcp-protocol/envelope.ts'
 import { invalidFault, ProtocolError } from '../../mcp-protocol/errors.ts'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import {
   errorText,
   isObject,
@@ -13,7 +14,6 @@ import {
   type RequestMessage,
   type ServerMessage,
 } from '../../mcp-protocol/json-rpc.ts'
-import type { JsonObject } from '../core/json.ts'
 import type { Asking } from './context.ts'
 import { modernError } from './errors.ts'
 import type { Wires } from './index.ts'

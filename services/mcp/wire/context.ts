@@ -1,10 +1,10 @@
 /** What a call is told of the request that makes it, the same in all revisions. */
 import { randomUUID } from 'node:crypto'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { metaOf, type RequestId, type ServerMessage } from '../../mcp-protocol/json-rpc.ts'
 import { type LogLevel, logLevels } from '../../mcp-protocol/log-level.ts'
 import type { Answers, CallContext, Progress } from '../core/call.ts'
 import type { Caller } from '../core/caller.ts'
-import type { JsonObject } from '../core/json.ts'
 
 /** Who asks, and what of the way back there is. */
 export type Asking = {

@@ -4,10 +4,10 @@
  */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import type { Json } from '../../mcp-protocol/json.ts'
 import type { Caller } from '../core/caller.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Core } from '../core/index.ts'
-import type { Json } from '../core/json.ts'
 
 const listMethods = ['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list'] as const
 type ListMethod = (typeof listMethods)[number]

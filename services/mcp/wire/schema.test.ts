@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { JsonObject, JsonSchema } from '../core/json.ts'
+import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import { compileSchema } from './schema.ts'
 
 const schemaOf = (properties: JsonObject, more: JsonObject = {}): JsonSchema => ({

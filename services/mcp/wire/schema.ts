@@ -3,8 +3,8 @@
  * are written with: a schema with any other is refused when it is compiled, so that none is ignored unseen. References lead inside the schema only.
  */
 
+import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
-import type { JsonObject, JsonSchema } from '../core/json.ts'
 import { canonical } from './canonical.ts'
 
 /** What is wrong, in words that name the argument and the rule. `isShape`: of its type, or of which arguments there are. */

@@ -3,8 +3,8 @@
  * parameters it was sealed for, within minutes, and once in this process; and that any process with the same key can open it.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { CoreError } from '../core/errors.ts'
-import type { JsonObject } from '../core/json.ts'
 import { createUsed } from '../core/used.ts'
 import { canonical } from './canonical.ts'
 

@@ -7,6 +7,7 @@ import type { Readable, Writable } from 'node:stream'
 import { z } from 'zod'
 import { bridgeCapability, callerField, closedMethod, connectionField } from '../../mcp-protocol/bridge-fields.ts'
 import { ProtocolError } from '../../mcp-protocol/errors.ts'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import {
   errorText,
   messageText,
@@ -20,7 +21,6 @@ import { lineReader } from '../../mcp-protocol/lines.ts'
 import { messageTextOf } from '../../mcp-protocol/message-text.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import { anyone, type Caller } from '../core/caller.ts'
-import type { JsonObject } from '../core/json.ts'
 import { type Asker, Connection } from './connection.ts'
 import { legacyError } from './errors.ts'
 import type { Wires } from './index.ts'

@@ -4,10 +4,10 @@
  */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
+import type { JsonObject } from '../../../mcp-protocol/json.ts'
 import { isObject, type RequestId, type ResponseMessage, type ServerMessage } from '../../../mcp-protocol/json-rpc.ts'
 import type { LegacyVersion } from '../../../mcp-protocol/versions.ts'
 import type { InputRequest } from '../../core/call.ts'
-import type { JsonObject } from '../../core/json.ts'
 
 /** A person may have to read it. */
 const maximumWaitMs = 600_000

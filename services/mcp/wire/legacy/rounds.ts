@@ -1,9 +1,9 @@
 /** A call that needs something of the user, for a client that is asked directly: the call is made, its requests are sent, and it is made again with the answers. */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
+import type { JsonObject } from '../../../mcp-protocol/json.ts'
 import type { Ability, Answers, InputRequest, Outcome } from '../../core/call.ts'
 import { CoreError } from '../../core/errors.ts'
-import type { JsonObject } from '../../core/json.ts'
 import { missingCapability } from '../abilities.ts'
 
 const maximumRounds = 8

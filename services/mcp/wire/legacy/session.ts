@@ -4,6 +4,7 @@
  */
 
 import { invalidFault, ProtocolError } from '../../../mcp-protocol/errors.ts'
+import type { JsonObject } from '../../../mcp-protocol/json.ts'
 import {
   errorText,
   type InvalidMessage,
@@ -19,7 +20,6 @@ import { isLegacyVersion, type LegacyVersion, legacyVersions } from '../../../mc
 import type { Caller } from '../../core/caller.ts'
 import { CoreError } from '../../core/errors.ts'
 import type { Core, CoreChange } from '../../core/index.ts'
-import type { JsonObject } from '../../core/json.ts'
 import { abilitiesOf, noAbilities } from '../abilities.ts'
 import { type CallMethod, type Calls, isCallMethod } from '../calls.ts'
 import { type Asking, beginCall, type WireLogger } from '../context.ts'

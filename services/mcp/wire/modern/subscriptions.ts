@@ -4,10 +4,10 @@
  */
 import { z } from 'zod'
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
+import type { JsonObject } from '../../../mcp-protocol/json.ts'
 import { metaOf, type RequestMessage } from '../../../mcp-protocol/json-rpc.ts'
 import { subscriptionKey } from '../../../mcp-protocol/names.ts'
 import type { Core, CoreChange } from '../../core/index.ts'
-import type { JsonObject } from '../../core/json.ts'
 import { parseParams } from '../calls.ts'
 import type { Asking } from '../context.ts'
 import type { Tasks } from './tasks.ts'

@@ -3,10 +3,10 @@
  * number and in time, that what a task asks for is asked under keys that are never used again, and that a task which is cancelled or expires stops what it does.
  */
 import { randomBytes } from 'node:crypto'
+import type { JsonObject } from '../../../mcp-protocol/json.ts'
 import { isObject, type RpcError } from '../../../mcp-protocol/json-rpc.ts'
 import type { Ability, Answers, InputRequest, Outcome } from '../../core/call.ts'
 import { CoreError } from '../../core/errors.ts'
-import type { JsonObject } from '../../core/json.ts'
 import { missingCapability } from '../abilities.ts'
 
 const lifetimeMs = 3_600_000

@@ -1,2 +1,0 @@
-/** JSON, by the names that tools know it by. */
-export type { Json, JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
