@@ -349,6 +349,55 @@ describe('a volume', () => {
     expect(await get(`copy-${count}`)).toBeUndefined()
   })
 
+  describe('that is retained', () => {
+    const retained = (claimUid: string | undefined): Draft<'PersistentVolume'> => {
+      const { metadata, spec, ...draft } = volumeDraft('Retain')
+      const claimRef = {
+        namespace: testNamespace,
+        name: childNames.claim(owner.id, 1),
+        ...(claimUid && { uid: claimUid }),
+      }
+      const annotations = { [reclaimPolicyAnnotation]: 'Delete' }
+      return { ...draft, metadata: { ...metadata, annotations }, spec: { ...spec, claimRef } }
+    }
+    const giveBack = ({ metadata }: PersistentVolume, claimUid?: string): Action => ({
+      do: 'change-volume',
+      name: metadata.name,
+      uid: metadata.uid ?? '',
+      change: { to: 'give-back', claimUid },
+    })
+    const policy = async () => (await get(`pv-${count}`))?.spec?.persistentVolumeReclaimPolicy
+
+    test('gets its reclaim policy back while its claim stays', async () => {
+      const claim = await cluster.create('PersistentVolumeClaim', claimDraft(owner))
+      const volume = await cluster.create('PersistentVolume', retained(claim.metadata.uid))
+      expect(await passOf().do(giveBack(volume))).toBe('done')
+      expect(await policy()).toBe('Delete')
+    })
+
+    test('stays retained where a cache has not heard yet that its claim is being deleted, or is gone', async () => {
+      const draft = claimDraft(owner)
+      const kept = { ...draft, metadata: { ...draft.metadata, finalizers: ['kubernetes.io/pvc-protection'] } }
+      const claim = await cluster.create('PersistentVolumeClaim', kept)
+      const volume = await cluster.create('PersistentVolume', retained(claim.metadata.uid))
+      await cluster.delete('PersistentVolumeClaim', claim.metadata)
+      await expect(passOf().do(giveBack(volume))).rejects.toThrow('is not what it was')
+      const going = await cluster.get('PersistentVolumeClaim', claim.metadata)
+      if (going)
+        await cluster.replace('PersistentVolumeClaim', { ...going, metadata: { ...going.metadata, finalizers: [] } })
+      await expect(passOf().do(giveBack(volume))).rejects.toThrow('is not what it was')
+      await cluster.create('PersistentVolumeClaim', draft)
+      await expect(passOf().do(giveBack(volume)), 'another claim of its name').rejects.toThrow('is not what it was')
+      expect(await policy()).toBe('Retain')
+    })
+
+    test('gets its reclaim policy back without a claim where its owner is torn down', async () => {
+      const volume = await cluster.create('PersistentVolume', retained('one-that-was'))
+      expect(await passOf().do(giveBack(volume, 'one-that-was'))).toBe('done')
+      expect(await policy()).toBe('Delete')
+    })
+  })
+
   test('is copied as it stands in the cluster', async () => {
     const volume = await cluster.create('PersistentVolume', volumeDraft())
     expect(await passOf().do(copy(volume))).toBe('done')

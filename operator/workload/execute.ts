@@ -12,6 +12,7 @@ import {
   isClusterError,
   type KindName,
   type Kinds,
+  type PersistentVolume,
   type PersistentVolumeClaim,
   type Secret,
 } from '../../cluster/index.ts'
@@ -245,7 +246,25 @@ async function changeVolume(
   const volume = await cluster.get('PersistentVolume', { name })
   if (volume === undefined || volume.metadata.uid !== uid) return
   const changed = changedVolume(volume, change)
-  if (changed !== volume) await cluster.replace('PersistentVolume', changed)
+  if (changed === volume) return
+  // A teardown names the claim, which is gone on purpose.
+  if (change.to === 'give-back' && change.claimUid === undefined) await refuseGiveBackInPeril(cluster, volume)
+  await cluster.replace('PersistentVolume', changed)
+}
+
+/**
+ * Caches may lag behind a claim that somebody deletes, for which another leader retained the volume: it gets its reclaim
+ * policy back only while its claim stays.
+ */
+async function refuseGiveBackInPeril(cluster: Cluster, { metadata, spec }: PersistentVolume): Promise<void> {
+  const { namespace, name = '', uid } = spec?.claimRef ?? {}
+  const claim = await cluster.get('PersistentVolumeClaim', { namespace, name })
+  const stays = claim !== undefined && claim.metadata.uid === uid && claim.metadata.deletionTimestamp === undefined
+  if (stays && metadata.deletionTimestamp === undefined) return
+  throw new ClusterError(
+    'Conflict',
+    `the claim of volume ${metadata.name} is not what it was: the volume stays retained`,
+  )
 }
 
 async function copyVolume(
