@@ -169,6 +169,16 @@ describe('a volume', () => {
   test('whose own object goes has another for its storage before the pod goes', () => {
     expect(step(teardownOf({ remains: { ...set, volumes: [going] } }))).toEqual(is(40, copy))
   })
+  test('is copied by what the cluster says of it, where a cache does not know yet that it was retained', () => {
+    const { status } = settled.instance
+    const instance = {
+      ...settled.instance,
+      status: { ...status, volume: { claim: 'claim', uid: 'claim-1', systemIdentifier: '1' } },
+    }
+    const remains = { ...nothing, ...set, volumes: [volumeOf({ isGoing: true, policyBefore: undefined })] }
+    const volumes = { bound: going, recorded: going, copy: undefined }
+    expect(step(teardown({ ...settled, instance, remains, volumes, route: closed }, owner, now))).toEqual(is(40, copy))
+  })
   test.each<[string, VolumeFacts[], Given['record']]>([
     ['that has it', [going, volumeOf({ name: 'espalier-claim-1' })], { uid: 'claim-1' }],
     ['that stays', [volumeOf()], { uid: 'claim-1' }],

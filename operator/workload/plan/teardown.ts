@@ -106,8 +106,12 @@ const hasRest = ({ remains: { secrets, networkPolicies, disruptionBudgets, route
  * A volume that we retained, and whose own object is going, would leave its storage behind: there is to be a second object, by
  * which it is deleted.
  */
-function copiedFirst({ instance, remains: { volumes } }: Observed, owner: Owner): Action[] {
+function copiedFirst({ instance, remains, volumes: { bound, recorded } }: Observed, owner: Owner): Action[] {
   const { uid } = instance.status?.volume ?? {}
+  // Those of a claim that goes are read from the cluster: a cache may not know yet that they were retained.
+  const read = [bound, recorded].filter(volume => volume !== undefined)
+  const others = remains.volumes.filter(volume => read.every(({ uid: known }) => known !== volume.uid))
+  const volumes = [...new Map([...read, ...others].map(volume => [volume.uid, volume])).values()]
   if (uid === undefined || volumes.some(({ name }) => name === copyName(uid))) return []
   return volumes
     .filter(({ isGoing, policyBefore, claimUid }) => isGoing && policyBefore !== undefined && claimUid === uid)
