@@ -10,7 +10,8 @@ import type { Finding } from '../../objects/conditions.ts'
  * - SizeApplied: only while another size is asked for than is in force, and why; never True.
  * - VolumeGrown: only while the volume has less than it is to grow to by itself, or than somebody raised its claim to,
  *   and why; never True.
- * - ChildrenApplied: only while another manager changes an object of the instance again and again, and which field; never True.
+ * - ChildrenApplied: only while another manager changes an object of the instance again and again, and which field, or while
+ *   the cluster refuses what a serving instance needs; never True.
  * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
  * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
  */

@@ -7,8 +7,8 @@ import type { InstanceCondition, InstanceFindings } from './findings.ts'
 import { withProblems } from './problems.ts'
 
 const types = {
-  all: ['Ready', 'Progressing', 'VolumeReady', 'EndpointReady'] as InstanceCondition[],
-  passing: new Set<InstanceCondition>(),
+  all: ['Ready', 'Progressing', 'VolumeReady', 'EndpointReady', 'ChildrenApplied'] as InstanceCondition[],
+  passing: new Set<InstanceCondition>(['ChildrenApplied']),
 }
 const next = (before: readonly Condition[], findings: InstanceFindings) =>
   conditionsAfter(types, before, findings, undefined, 0)
@@ -41,10 +41,10 @@ describe('a problem', () => {
       { Ready: said(no, refused), Progressing: completed },
     ],
     [
-      'is not that of one that serves',
+      'with an object of a database that serves, while nothing runs, is that of its objects',
       { Ready: serving, Progressing: completed },
       [refused],
-      { Ready: serving, Progressing: completed },
+      { Ready: serving, Progressing: completed, ChildrenApplied: said(no, refused) },
     ],
     [
       'with a part is that of the part, also of one that serves',

@@ -1,6 +1,7 @@
 /**
  * Conditions with what the actions of a pass met. A problem with the work as a whole shows in Progressing while an
- * operation runs; it never touches the outcome of one that has ended.
+ * operation runs; it never touches the outcome of one that has ended. Where nothing runs and clients are served, it
+ * shows in ChildrenApplied: an object is not as it should be, and nothing else would say so.
  */
 import type { Condition } from '../../../crds/index.ts'
 import { conditionOf, no, yes } from '../../objects/conditions.ts'
@@ -19,7 +20,8 @@ export function withProblems(
     const isServing = conditionOf({ conditions }, 'Ready')?.status === 'True'
     conditions = next(conditions, {
       ...(runs ? { Progressing: yes(reason, message) } : {}),
-      ...(condition === 'Progressing' ? {} : { [condition]: no(reason, message) }),
+      ...(condition !== 'Progressing' ? { [condition]: no(reason, message) } : {}),
+      ...(condition === 'Progressing' && isServing && !runs ? { ChildrenApplied: no(reason, message) } : {}),
       ...(isServing ? {} : { Ready: no(reason, message) }),
     })
   }
