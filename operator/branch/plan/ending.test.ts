@@ -161,3 +161,26 @@ describe('the record of a branch', () => {
     expect(planOf({ ...record(0, { status: { operation } }), rest: { task: ended } }).status.operation).toBeUndefined()
   })
 })
+
+describe('a problem that is over', () => {
+  const refused = { reason: 'Refused', message: 'the cluster said no', lastTransitionTime: ago(0) }
+  const ended = (phase: 'failed' | 'deleted', reason: string): GivenBranch => ({
+    rest: cleared,
+    status: {
+      phase,
+      connectableAt: undefined,
+      deletedAt: ago(0),
+      conditions: [
+        { type: 'Ready', status: 'False', ...refused },
+        { type: 'Progressing', status: 'False', ...refused, reason, message: 'how it ended' },
+      ],
+    },
+  })
+
+  test.each([
+    ['failed', 'SnapshotFailed', 'SnapshotFailed'],
+    ['deleted', 'Completed', 'Deleted'],
+  ] as const)('leaves a branch that is %s with its outcome', (phase, reason, told) => {
+    expect(condition(ended(phase, reason), 'Ready')).toEqual(['False', told, 'how it ended'])
+  })
+})

@@ -3,8 +3,9 @@
  * credentials and address. What was asked for through the API leaves a record for a while; what came to nothing stays,
  * with its reason, until somebody deletes it. Pure.
  */
+import type { Condition } from '../../../crds/index.ts'
 import { preciseTime, timestamp } from '../../../values/time.ts'
-import { completed, no, yes } from '../../objects/conditions.ts'
+import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
 import { nodeWake } from '../../workload/plan/waits.ts'
@@ -81,8 +82,22 @@ export const clears = (observed: Observed, owner: Owner | undefined, now: number
 /** Nothing comes of it any more but the end of its Task. */
 export const atEnd = (observed: Observed): Plan => ({
   ...nothing(observed),
-  status: { ...observed.branch.status, operation: endedOperation(observed) },
+  status: withOutcome({ ...observed.branch.status, operation: endedOperation(observed) }),
 })
+
+/** Problems that an earlier pass met, and that no pass after it repeats. */
+const passing = new Set(['Refused', 'NameTaken'])
+
+/** Ready says again how the branch ended, which Progressing has kept. */
+function withOutcome(status: BranchStatus): BranchStatus {
+  const outcome = conditionOf(status, 'Progressing')
+  if (outcome?.status !== 'False') return status
+  const { message } = outcome
+  const reason = status.phase === 'deleted' ? 'Deleted' : outcome.reason
+  const isPassing = ({ type, reason }: Condition) => type === 'Ready' && passing.has(reason)
+  const conditions = status.conditions?.map(found => (isPassing(found) ? { ...found, reason, message } : found))
+  return { ...status, conditions }
+}
 
 /** Nothing is behind it but a record. */
 export function entombed(observed: Observed, isHeld: boolean, now: number): Plan {
