@@ -2,13 +2,14 @@
  * The controller of Backups: each pass observes one backup, plans, does what the plan names and writes the status once, if
  * it changed. But for checkpoints under way it holds nothing; those are made again by whoever goes on.
  */
-import type { AnyObject } from '../../cluster/index.ts'
+import { type AnyObject, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, startController } from '../../controller/index.ts'
 import { type Backup, canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
 import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
+import { yes } from '../objects/conditions.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
 import { withFindings } from '../objects/run-status.ts'
@@ -82,7 +83,10 @@ export function startBackupController(options: BackupControllerOptions): { stop(
 
   const carryOut = async (backup: Backup, seen: Observation, { actions, status, wakeAt }: Plan) => {
     for (const action of actions) {
-      const refusal = await perform(executor, seen, action)
+      const refusal = await perform(executor, seen, action).catch(async error => {
+        await reportRefusal(backup, status, error)
+        throw error
+      })
       if (refusal !== undefined && action.do === 'begin-verification') {
         await report(backup, { ...status, ...notVerified(backup, refusal.message, now()) })
         return undefined
@@ -96,6 +100,13 @@ export function startBackupController(options: BackupControllerOptions): { stop(
     }
     await report(backup, status)
     return wake({ wakeAt })
+  }
+
+  /** What keeps a backup from being deleted: nothing else would say it. */
+  const reportRefusal = async (backup: Backup, status: NonNullable<Backup['status']>, error: unknown) => {
+    if (backup.metadata.deletionTimestamp === undefined) return
+    if (!isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) return
+    await report(backup, withFindings(backup, status, { Progressing: yes('Refused', error.message) }, now()))
   }
 
   const wake = ({ wakeAt }: Pick<Plan, 'wakeAt'>) =>

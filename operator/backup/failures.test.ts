@@ -1,6 +1,6 @@
 /** Backups that cannot be had, or come to nothing: each says why, and leaves no snapshot. */
 import { describe, expect, test } from 'vitest'
-import { type Cluster, KindNotServedError } from '../../cluster/index.ts'
+import { type Cluster, ClusterError, KindNotServedError } from '../../cluster/index.ts'
 import { type Backup, childNames } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { PostgresError } from '../postgres/administrator.ts'
@@ -71,6 +71,27 @@ describe('is refused, and says why,', () => {
     await gone('early-1')
     await restarted()
   })
+})
+
+test('a backup whose snapshot the cluster does not let the operator delete says so until it may', async () => {
+  let isRefused = true
+  const refusing = (cluster: Cluster): Cluster => ({
+    ...cluster,
+    delete: async (kind, key, options) => {
+      if (kind === 'VolumeSnapshot' && isRefused) throw new ClusterError('Forbidden', 'the operator may not')
+      return cluster.delete(kind, key, options)
+    },
+  })
+  await restarted({ wrap: refusing })
+  await it.create('kept')
+  await ask('kept-1', 'kept')
+  await ended('kept-1')
+  await it.cluster().delete('Backup', at('kept-1'))
+  const told = await when('kept-1', ({ status }) => conditionOf(status, 'Progressing')?.reason === 'Refused')
+  expect(conditionOf(told?.status, 'Progressing')?.message).toBe('the operator may not')
+  isRefused = false
+  await gone('kept-1')
+  await restarted()
 })
 
 test('a Postgres that is too slow for the checkpoint is asked again, and nothing fails', async () => {
