@@ -76,6 +76,8 @@ export async function observeMember(
     cached.pod === undefined && owner
       ? await unlabelledPod(cluster, instance, owner.id, incarnation, cached)
       : undefined
+  // What was decided on must not be followed by an older state of the same pod, once its cache has caught up.
+  if (unlabelled !== undefined) caches.pods.writeThrough(unlabelled)
   const found = cached.pod ?? unlabelled
   const pod = found && podFacts(found)
   const claim = await claimOf(cluster, instance, cached.claim, owner)
