@@ -39,10 +39,20 @@ export type FakeWorkload = {
   refuse(refuses: boolean): void
   /** True: from now on no StatefulSet says what its controller has seen; false: all do. */
   lag(lags: boolean): void
+  /**
+   * From now on each of these steps waits for the promise: the write of a StatefulSet's status, the creation of its pod, the
+   * request to delete its pod, and the end of a pod that somebody deleted.
+   */
+  slow(pace: Pace): void
   stop(): Promise<void>
 }
 
+export type WorkloadStep = 'status' | 'create pod' | 'delete pod' | 'end pod'
+type Pace = (step: WorkloadStep) => Promise<void>
+
 const retryMs = 20
+/** Keeps a pod that somebody deleted until its slow kubelet has stopped it. */
+const kubeletFinalizer = 'testing.espalier.dev/kubelet'
 const labelled = { labels: { [labels.database]: true } } as const
 
 const addressOf = (number: number): string => `10.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`
@@ -92,6 +102,7 @@ export async function startFakeWorkload({
   let refusing: Promise<void> = Promise.resolve()
   let accept = () => {}
   let isLagging = false
+  let pace: Pace | undefined
 
   const serially = (key: string, work: () => Promise<void>): Promise<void> => {
     const next = (chains.get(key) ?? Promise.resolve()).then(() => untilDone(key, work))
@@ -124,7 +135,7 @@ export async function startFakeWorkload({
     const pod = isOwn ? found : undefined
     const isWanted = set !== undefined && set.metadata.deletionTimestamp === undefined && set.spec?.replicas === 1
     if (!isWanted || set === undefined) {
-      if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
+      if (pod !== undefined) await deletePod(pod)
       else if (set !== undefined && !isLagging) await observed(set, 0)
       return
     }
@@ -136,17 +147,34 @@ export async function startFakeWorkload({
     if (await growing.withholds(claim)) return waitForVolume(set, pod)
     const volume = await binding.bind(claim)
     if (volume === undefined) return
-    if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
-    const created = await cluster.create('Pod', podOf(set))
+    if (pod !== undefined) await deletePod(pod)
+    await pace?.('create pod')
+    const created = await cluster.create('Pod', podOf(set, pace === undefined ? [] : [kubeletFinalizer]))
     mounted.set(created.metadata.uid ?? '', handleOf(volume))
     await refusing
     await run(created, handleOf(volume))
+  }
+
+  const deletePod = async ({ metadata: { namespace, name, uid, deletionTimestamp } }: Pod): Promise<void> => {
+    if (deletionTimestamp !== undefined) return
+    await pace?.('delete pod')
+    await cluster.delete('Pod', { namespace, name }, { uid })
+  }
+
+  /** What a kubelet does with a pod that somebody deleted. */
+  const endPod = async ({ metadata: { namespace, name, uid } }: Pod): Promise<void> => {
+    await pace?.('end pod')
+    const pod = await cluster.get('Pod', { namespace, name })
+    if (pod?.metadata.uid !== uid || pod?.metadata.finalizers === undefined) return
+    const finalizers = pod.metadata.finalizers.filter(finalizer => finalizer !== kubeletFinalizer)
+    await cluster.replace('Pod', { ...pod, metadata: { ...pod.metadata, finalizers } })
   }
 
   /** What the set's controller has seen, and how many pods it has. */
   const observed = async (set: StatefulSet, replicas: number): Promise<void> => {
     const { generation: observedGeneration = 0 } = set.metadata
     if (set.status?.observedGeneration === observedGeneration && set.status.replicas === replicas) return
+    await pace?.('status')
     await cluster.replaceStatus('StatefulSet', { ...set, status: { observedGeneration, replicas } })
   }
 
@@ -246,6 +274,9 @@ export async function startFakeWorkload({
       const set = setOf(object)
       const claim = set && claims.get({ namespace: set.metadata.namespace, name: claimOf(set) })
       if (claim) onClaim(claim)
+      const { deletionTimestamp, finalizers } = object.metadata
+      if (deletionTimestamp !== undefined && finalizers?.includes(kubeletFinalizer))
+        void serially(`pod ${object.metadata.uid} ends`, () => endPod(object))
       return
     }
     if (object.status?.podIP !== undefined) postgres.stop(object.status.podIP)
@@ -299,6 +330,9 @@ export async function startFakeWorkload({
       isLagging = lags
       for (const set of statefulSets.list()) void onSet(set)
     },
+    slow: given => {
+      pace = given
+    },
     stop: async () => {
       stopped = true
       accept()
@@ -319,7 +353,7 @@ function told(map: ConfigMap, what: 'initialise' | 'prepareCopy'): boolean {
   return isRecord(parsed) && parsed[what] === true
 }
 
-function podOf(set: StatefulSet): Omit<Pod, 'status'> {
+function podOf(set: StatefulSet, finalizers: string[] = []): Omit<Pod, 'status'> {
   const { template } = set.spec ?? {}
   const { namespace, name, uid = '' } = set.metadata
   return {
@@ -331,6 +365,7 @@ function podOf(set: StatefulSet): Omit<Pod, 'status'> {
       labels: template?.metadata?.labels ?? {},
       annotations: template?.metadata?.annotations ?? {},
       ownerReferences: [{ apiVersion: 'apps/v1', kind: 'StatefulSet', name, uid, controller: true }],
+      ...(finalizers.length > 0 ? { finalizers } : {}),
     },
     ...(template?.spec === undefined ? {} : { spec: { ...template.spec, nodeName: 'fake' } }),
   }

@@ -2,7 +2,7 @@
  * Watches one database from beside the operator and remembers whatever should never have been so: an endpoint open too
  * early or too wide, a password that changed or was lost, a stamp of a branch that moved, a pod of a size that its volume had not, a Task that ended twice or too early, a record of the volume rewritten.
  */
-import type { Cluster, Secret } from '../../cluster/index.ts'
+import type { Cluster, Secret, StatefulSet } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { canonicalJson, childNames, type ManagedDatabase, type Task } from '../../crds/index.ts'
 import { readRoute } from '../../routes/route.ts'
@@ -33,6 +33,7 @@ export async function startWitness(
   const pods = createInformer(cluster, 'Pod', follow)
   const claims = createInformer(cluster, 'PersistentVolumeClaim', follow)
   const branches = createInformer(cluster, 'Branch', follow)
+  const statefulSets = createInformer(cluster, 'StatefulSet', follow)
   let volume: string | undefined
   let incarnation: number | undefined
   let passwords: string | undefined
@@ -47,6 +48,9 @@ export async function startWitness(
       complaints.push(`it was ${status.phase}: ${conditionOf(status, 'Ready')?.message}`)
     const { systemIdentifier, claim } = status?.volume ?? {}
     const record = status?.volume && canonicalJson(scenario.isEndangered ? { systemIdentifier, claim } : status.volume)
+    // Where the cache of claims lags, the record gets the name of the PersistentVolume later.
+    const isCompleted = status?.volume && volume === canonicalJson({ ...status.volume, volumeName: undefined })
+    if (isCompleted) volume = record
     const isNext = scenario.isRestored && status?.incarnation === 2 && incarnation === 1
     if (volume !== undefined && record !== volume && !isNext)
       complaints.push(`the record of the volume became ${record}`)
@@ -68,7 +72,27 @@ export async function startWitness(
       complaints.push(`${task.spec.name} ended too early`)
   }
   tasks.onChange(({ object }) => onTask(object))
+  const isAlive = () => last !== undefined && last.metadata.deletionTimestamp === undefined
+  const claimNameOf = (set: StatefulSet) =>
+    set.spec?.template.spec?.volumes?.find(({ persistentVolumeClaim }) => persistentVolumeClaim)?.persistentVolumeClaim
+      ?.claimName
+  statefulSets.onChange(({ type, object }) => {
+    if (type === 'deleted' || object.spec?.replicas === 0) return
+    const rivals = statefulSets
+      .list()
+      .filter(set => set.metadata.name !== object.metadata.name && set.spec?.replicas !== 0)
+    if (rivals.some(set => claimNameOf(set) === claimNameOf(object)))
+      complaints.push(`two StatefulSets run on the claim ${claimNameOf(object)}`)
+  })
+  claims.onChange(({ object, previous }) => {
+    const { uid, deletionTimestamp } = object.metadata
+    const isAsked = deletionTimestamp !== undefined && previous?.metadata.deletionTimestamp === undefined
+    if (isAsked && isAlive() && !scenario.isEndangered && uid === last?.status?.volume?.uid)
+      complaints.push('the claim on record was deleted')
+  })
   secrets.onChange(({ type, object }) => {
+    if (type === 'deleted' && object.metadata.name === childNames.credentials(subject.id) && isAlive())
+      complaints.push('the passwords were deleted')
     if (type === 'deleted' || object.metadata.name !== childNames.credentials(subject.id)) return
     const { rotates } = scenario
     if (rotates !== undefined && isPrepared() && !isKnown(object, rotates)) complaints.push('a password was lost')
@@ -100,7 +124,7 @@ export async function startWitness(
     if (after?.phase === 'failed' && !scenario.mayFail)
       complaints.push(`a branch failed: ${conditionOf(after, 'Ready')?.message}`)
   })
-  const informers = [databases, tasks, secrets, routes, claims, pods, branches]
+  const informers = [databases, tasks, secrets, routes, claims, pods, branches, statefulSets]
   await Promise.all(informers.map(informer => informer.start()))
   return {
     complaints,
