@@ -24,13 +24,15 @@ describe('problems', () => {
     expect(conditionOf(told, 'Progressing')).toMatchObject({ status: 'True', reason: 'NameTaken' })
     expect(conditionOf(told, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' })
   })
-  test('leave the outcome of an operation and a database that serves alone', () => {
+  test('leave the outcome of an operation and a database that serves alone, and show in ChildrenApplied', () => {
     const before = status({
       Progressing: no('Completed', ''),
       Ready: yes('Serving', ''),
       DeletionBlocked: yes('x', ''),
     })
-    expect(withProblems(before, [problem], now)).toEqual(before)
+    const { conditions = [] } = withProblems(before, [problem], now)
+    expect(conditions.filter(({ type }) => type !== 'ChildrenApplied')).toEqual(before.conditions)
+    expect(conditionOf({ conditions }, 'ChildrenApplied')).toMatchObject({ status: 'False', reason: problem.reason })
   })
   test('of a part show there', () => {
     const full = { condition: 'VolumeReady' as const, reason: 'DiskFull', message: 'full' }

@@ -47,6 +47,12 @@ describe('a problem', () => {
       { Ready: serving, Progressing: completed, ChildrenApplied: said(no, refused) },
     ],
     [
+      'hides nothing that is only there while something is so',
+      { Ready: serving, Progressing: starting, ChildrenApplied: no('Contested', '') },
+      [refused],
+      { Ready: serving, Progressing: said(yes, refused), ChildrenApplied: no('Contested', '') },
+    ],
+    [
       'with a part is that of the part, also of one that serves',
       { Ready: serving, Progressing: completed, VolumeReady: yes('Bound', '') },
       [full],

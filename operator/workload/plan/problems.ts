@@ -18,12 +18,15 @@ export function withProblems(
   for (const { condition, reason, message } of problems) {
     const runs = conditionOf({ conditions }, 'Progressing')?.status === 'True'
     const isServing = conditionOf({ conditions }, 'Ready')?.status === 'True'
-    conditions = next(conditions, {
+    const known = conditions
+    const told = next(known, {
       ...(runs ? { Progressing: yes(reason, message) } : {}),
       ...(condition !== 'Progressing' ? { [condition]: no(reason, message) } : {}),
       ...(condition === 'Progressing' && isServing && !runs ? { ChildrenApplied: no(reason, message) } : {}),
       ...(isServing ? {} : { Ready: no(reason, message) }),
     })
+    // A problem hides nothing that this pass found.
+    conditions = [...told, ...known.filter(({ type }) => told.every(other => other.type !== type))]
   }
   return conditions
 }
