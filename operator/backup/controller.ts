@@ -2,12 +2,13 @@
  * The controller of Backups: each pass observes one backup, plans, does what the plan names and writes the status once, if
  * it changed. But for checkpoints under way it holds nothing; those are made again by whoever goes on.
  */
-import { type AnyObject, isClusterError } from '../../cluster/index.ts'
+import { type AnyObject, type Cluster, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, startController } from '../../controller/index.ts'
 import { type Backup, canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
 import { whereServed } from '../access/where-served.ts'
+import type { Caches } from '../caches.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { yes } from '../objects/conditions.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
@@ -30,145 +31,189 @@ type BackupControllerOptions = PostgresControllerOptions & {
 }
 
 export function startBackupController(options: BackupControllerOptions): { stop(): Promise<void> } {
-  const { caches, keys, accessFor, deadlines, events, metrics, logger, now, signal, images, pods } = options
-  const cluster = caches.writeThrough(options.cluster)
-  const backupMetrics = createBackupMetrics(metrics)
-  let controller: Controller | undefined
-  const enqueue = (key: string) => controller?.enqueue(key)
-  const checkpoints = createCheckpoints({ stallMs: deadlines.checkpointMs, onEnd: enqueue, logger, now })
-  const turns = createTurns(caches)
-  const observer = { caches, cluster, checkpoints, turns, keys }
-  const access = () => {
-    const { authority } = keys()
-    return authority && accessFor(authority)
+  const backups = new BackupController(options)
+  const unfollow = follow(options.caches, backups)
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await backups.stop()
+    },
   }
-  const executor = { cluster, checkpoints, access, images, pods, suspect: options.suspect, newId: createIds(now) }
+}
 
-  const asksNothing = (backup: Backup, { actions, status }: Plan): boolean =>
-    actions.length === 0 && canonicalJson(status) === canonicalJson(backup.status ?? {})
+class BackupController {
+  readonly #options: BackupControllerOptions
+  readonly #cluster: Cluster
+  readonly #metrics: ReturnType<typeof createBackupMetrics>
+  readonly #checkpoints: ReturnType<typeof createCheckpoints>
+  readonly #observer: Parameters<typeof observe>[0]
+  readonly #executor: Parameters<typeof perform>[0]
+  readonly #controller: Controller
+  readonly turns: ReturnType<typeof createTurns>
+
+  constructor(options: BackupControllerOptions) {
+    const { caches, keys, accessFor, deadlines, metrics, logger, now, signal, images, pods, suspect } = options
+    this.#options = options
+    this.#cluster = caches.writeThrough(options.cluster)
+    this.#metrics = createBackupMetrics(metrics)
+    const stallMs = deadlines.checkpointMs
+    this.#checkpoints = createCheckpoints({ stallMs, onEnd: key => this.enqueue(key), logger, now })
+    this.turns = createTurns(caches)
+    const access = () => {
+      const { authority } = keys()
+      return authority && accessFor(authority)
+    }
+    const [cluster, checkpoints] = [this.#cluster, this.#checkpoints]
+    this.#observer = { caches, cluster, checkpoints, turns: this.turns, keys }
+    this.#executor = { cluster, checkpoints, access, images, pods, suspect, newId: createIds(now) }
+    this.#controller = startController({
+      name: 'backup',
+      workers: options.workers,
+      reconcile: whereServed(caches, caches.backups, key => this.#reconcile(key)),
+      keys: () => caches.backups.list().filter(isUnfinished).map(keyOf),
+      signal,
+      logger,
+      metrics,
+    })
+  }
+
+  enqueue(key: string): void {
+    this.#controller.enqueue(key)
+  }
+
+  async stop(): Promise<void> {
+    this.turns.stop()
+    await this.#controller.stop()
+    await this.#checkpoints.stop()
+    this.#metrics.stop()
+  }
 
   /** The whole of a backup that has ended is read where there is something to write. */
-  const wholeOf = async (backup: Backup): Promise<Backup | undefined> => {
-    const found = await cluster.get('Backup', backup.metadata)
+  async #wholeOf(backup: Backup): Promise<Backup | undefined> {
+    const found = await this.#cluster.get('Backup', backup.metadata)
     return found?.metadata.uid === backup.metadata.uid ? found : undefined
   }
 
-  const reconcile = async (key: string) => {
-    const cached = caches.backups.get(parseKey(key))
-    if (cached === undefined || !isUnderWay(cached)) checkpoints.forget(key)
+  async #reconcile(key: string) {
+    const cached = this.#options.caches.backups.get(parseKey(key))
+    if (cached === undefined || !isUnderWay(cached)) this.#checkpoints.forget(key)
     if (cached === undefined) return undefined
-    if (isUnderWay(cached) && lacksDatabaseId(cached)) return awaitDatabase(cached)
-    const seen = await observe(observer, cached)
-    const decided = decide(cached, seen)
-    if (asksNothing(cached, decided)) return wake(decided)
-    if (isUnderWay(cached)) return carryOut(cached, seen, decided)
-    const whole = await wholeOf(cached)
+    if (isUnderWay(cached) && lacksDatabaseId(cached)) return this.#awaitDatabase(cached)
+    const seen = await observe(this.#observer, cached)
+    const decided = this.#decide(cached, seen)
+    if (asksNothing(cached, decided)) return this.#wake(decided)
+    if (isUnderWay(cached)) return this.#carryOut(cached, seen, decided)
+    const whole = await this.#wholeOf(cached)
     if (whole === undefined) return undefined
-    const again = await observe(observer, whole)
-    return carryOut(whole, again, decide(whole, again))
+    const again = await observe(this.#observer, whole)
+    return this.#carryOut(whole, again, this.#decide(whole, again))
   }
 
-  const decide = (backup: Backup, { observed }: Observation): Plan => {
-    const decided = plan(observed, now(), deadlines)
-    const database = caches.databases.get({ namespace: backup.metadata.namespace, name: backup.spec.databaseName })
-    return { ...decided, status: withReplacedDatabase(decided.status, backup, database, now()) }
+  #decide(backup: Backup, { observed }: Observation): Plan {
+    const decided = plan(observed, this.#options.now(), this.#options.deadlines)
+    const database = this.#options.caches.databases.get({
+      namespace: backup.metadata.namespace,
+      name: backup.spec.databaseName,
+    })
+    return { ...decided, status: withReplacedDatabase(decided.status, backup, database, this.#options.now()) }
   }
 
-  const awaitDatabase = async (backup: Backup): Promise<undefined> => {
-    const found = await fillInDatabaseId(cluster, backup)
+  async #awaitDatabase(backup: Backup): Promise<undefined> {
+    const found = await fillInDatabaseId(this.#cluster, backup)
     if (found === 'filled') return
     const status = { ...backup.status, phase: 'pending' as const }
-    await report(backup, withFindings(backup, status, { Ready: found, Progressing: found }, now()))
+    await this.#report(backup, withFindings(backup, status, { Ready: found, Progressing: found }, this.#options.now()))
   }
 
-  const carryOut = async (backup: Backup, seen: Observation, { actions, status, wakeAt }: Plan) => {
+  async #carryOut(backup: Backup, seen: Observation, { actions, status, wakeAt }: Plan) {
     for (const action of actions) {
-      const refusal = await perform(executor, seen, action).catch(async error => {
-        await reportRefusal(backup, status, error)
+      const refusal = await perform(this.#executor, seen, action).catch(async error => {
+        await this.#reportRefusal(backup, status, error)
         throw error
       })
       if (refusal !== undefined && action.do === 'begin-verification') {
-        await report(backup, { ...status, ...notVerified(backup, refusal.message, now()) })
+        await this.#report(backup, { ...status, ...notVerified(backup, refusal.message, this.#options.now()) })
         return undefined
       }
       if (refusal !== undefined) {
-        await report(backup, { ...failed(backup, refusal, now()), taskId: seen.observed.taskId })
+        await this.#report(backup, { ...failed(backup, refusal, this.#options.now()), taskId: seen.observed.taskId })
         return undefined
       }
       // The object is another one by then; the next pass sees it.
       if (action.do === 'identify' || action.do === 'release') return undefined
     }
-    await report(backup, status)
-    return wake({ wakeAt })
+    await this.#report(backup, status)
+    return this.#wake({ wakeAt })
   }
 
-  /** What keeps a backup from being deleted: nothing else would say it. */
-  const reportRefusal = async (backup: Backup, status: NonNullable<Backup['status']>, error: unknown) => {
+  /** What keeps a backup from being deleted: nothing else reports it. */
+  async #reportRefusal(backup: Backup, status: NonNullable<Backup['status']>, error: unknown) {
     if (backup.metadata.deletionTimestamp === undefined) return
     if (!isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) return
-    await report(backup, withFindings(backup, status, { Progressing: yes('Refused', error.message) }, now()))
+    await this.#report(
+      backup,
+      withFindings(backup, status, { Progressing: yes('Refused', error.message) }, this.#options.now()),
+    )
   }
 
-  const wake = ({ wakeAt }: Pick<Plan, 'wakeAt'>) =>
-    wakeAt === undefined ? undefined : { requeueAfterMs: Math.max(0, wakeAt - now()) }
+  #wake({ wakeAt }: Pick<Plan, 'wakeAt'>) {
+    return wakeAt === undefined ? undefined : { requeueAfterMs: Math.max(0, wakeAt - this.#options.now()) }
+  }
 
-  const report = async (backup: Backup, status: NonNullable<Backup['status']>) => {
+  async #report(backup: Backup, status: NonNullable<Backup['status']>) {
     if (canonicalJson(status) === canonicalJson(backup.status ?? {})) return
-    await cluster.replaceStatus('Backup', { ...backup, status })
-    if (status.verification !== backup.status?.verification) tellVerification(backup, status)
+    await this.#cluster.replaceStatus('Backup', { ...backup, status })
+    if (status.verification !== backup.status?.verification) this.#recordVerification(backup, status)
     if (status.phase === backup.status?.phase) return
-    if (status.phase === 'completed') events.record(backup, 'Normal', 'BackupCompleted', 'the backup is completed')
-    if (status.phase === 'failed') tellFailure(backup, status)
+    if (status.phase === 'completed')
+      this.#options.events.record(backup, 'Normal', 'BackupCompleted', 'the backup is completed')
+    if (status.phase === 'failed') this.#recordFailure(backup, status)
     if (status.finishedAt !== undefined && backup.status?.finishedAt === undefined)
-      backupMetrics.ended(backup, status.phase ?? '', now())
+      this.#metrics.ended(backup, status.phase ?? '', this.#options.now())
   }
 
-  const tellVerification = (backup: Backup, { verification, verificationResult }: NonNullable<Backup['status']>) => {
+  #recordVerification(backup: Backup, { verification, verificationResult }: NonNullable<Backup['status']>) {
     if (verification === 'pending' || verification === undefined || verificationResult === undefined) return
     const { error } = verificationResult
-    backupMetrics.verified(backup, outcomeOf(verificationResult))
-    if (error === undefined) events.record(backup, 'Normal', 'BackupVerified', 'a copy of it is sound')
+    this.#metrics.verified(backup, outcomeOf(verificationResult))
+    if (error === undefined) this.#options.events.record(backup, 'Normal', 'BackupVerified', 'a copy of it is sound')
     else {
-      events.record(backup, 'Warning', 'BackupNotVerified', error)
-      tellDatabase(backup, 'BackupNotVerified', error)
+      this.#options.events.record(backup, 'Warning', 'BackupNotVerified', error)
+      this.#recordOnDatabase(backup, 'BackupNotVerified', error)
     }
   }
 
-  /** Whoever looks after the database is to hear of it, too. */
-  const tellDatabase = (backup: Backup, reason: string, message: string) => {
+  /** The event on the database, for its administrator. */
+  #recordOnDatabase(backup: Backup, reason: string, message: string) {
     const { namespace } = backup.metadata
-    const database = caches.databases.get({ namespace, name: backup.spec.databaseName })
+    const database = this.#options.caches.databases.get({ namespace, name: backup.spec.databaseName })
     if (database?.metadata.labels?.[labels.id] === backup.spec.databaseId)
-      events.record(database, 'Warning', reason, `backup ${backup.metadata.name}: ${message}`)
+      this.#options.events.record(database, 'Warning', reason, `backup ${backup.metadata.name}: ${message}`)
   }
 
-  const tellFailure = (backup: Backup, { error = '', conditions = [] }: NonNullable<Backup['status']>) => {
+  #recordFailure(backup: Backup, { error = '', conditions = [] }: NonNullable<Backup['status']>) {
     const reason = conditions.find(({ type }) => type === 'Ready')?.reason ?? 'BackupFailed'
-    events.record(backup, 'Warning', reason, error)
-    tellDatabase(backup, 'BackupFailed', error)
+    this.#options.events.record(backup, 'Warning', reason, error)
+    this.#recordOnDatabase(backup, 'BackupFailed', error)
   }
+}
 
-  controller = startController({
-    name: 'backup',
-    workers: options.workers,
-    reconcile: whereServed(caches, caches.backups, reconcile),
-    keys: () => caches.backups.list().filter(isUnfinished).map(keyOf),
-    signal,
-    logger,
-    metrics,
-  })
+/** Enqueues the backups that a change may concern. @returns what ends it */
+function follow(caches: Caches, backups: BackupController): (() => void)[] {
+  const enqueue = (key: string) => backups.enqueue(key)
   /** What ends, or goes, makes room for the next. */
   const ofDatabase = (namespace: string | undefined, databaseId: string) => {
     for (const backup of backupsOf(caches, namespace, databaseId)) if (isUnderWay(backup)) enqueue(keyOf(backup))
   }
   const ofDatabaseItself = ({ metadata }: ManagedDatabase) =>
     ofDatabase(metadata.namespace, metadata.labels?.[labels.id] ?? '')
-  const unfollow = [
+  return [
     onOtherDatabase(caches.databases, key => caches.backups.byIndex('databaseName', key), enqueue),
     caches.backups.onChange(({ type, object, previous }) => {
       enqueue(keyOf(object))
       const isChecked = type === 'deleted' || object.status?.verification !== 'pending'
-      if (isChecked && previous?.status?.verification === 'pending') for (const next of turns.next()) enqueue(next)
+      if (isChecked && previous?.status?.verification === 'pending')
+        for (const next of backups.turns.next()) enqueue(next)
       if (!isUnderWay(object)) ofDatabase(object.metadata.namespace, object.spec.databaseId)
     }),
     caches.snapshots.onChange(({ object }) => {
@@ -198,16 +243,10 @@ export function startBackupController(options: BackupControllerOptions): { stop(
       if (object.spec.subject.kind === 'backup') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)
     }),
   ]
-  return {
-    stop: async () => {
-      for (const end of unfollow) end()
-      turns.stop()
-      await controller?.stop()
-      await checkpoints.stop()
-      backupMetrics.stop()
-    },
-  }
 }
+
+const asksNothing = (backup: Backup, { actions, status }: Plan): boolean =>
+  actions.length === 0 && canonicalJson(status) === canonicalJson(backup.status ?? {})
 
 /** Something is still to come of it. */
 const isUnfinished = (backup: Backup): boolean =>
