@@ -3,7 +3,7 @@
  * changed. A restore that the API asked for is an annotation of its database, written together with the operation; the
  * object that records it is made here.
  */
-import type { ObjectKey } from '../../cluster/index.ts'
+import type { Cluster, ObjectKey } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, startController } from '../../controller/index.ts'
 import {
@@ -19,12 +19,14 @@ import {
 } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
 import { whereServed } from '../access/where-served.ts'
+import type { Caches } from '../caches.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { restoresOf } from '../managed-database/restoring.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { createIfAbsent } from '../objects/create.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { withFindings } from '../objects/run-status.ts'
+import type { GuardedObserver } from '../workload/observe.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { observe } from './observe.ts'
 import { perform } from './perform.ts'
@@ -39,133 +41,187 @@ type RestoreControllerOptions = PostgresControllerOptions & {
 const longestRetryMs = 30_000
 
 export function startRestoreController(options: RestoreControllerOptions): { stop(): Promise<void> } {
-  const { caches, keys, images, pods, deadlines, events, metrics, logger, now, signal } = options
-  const cluster = caches.writeThrough(options.cluster)
-  let controller: Controller | undefined
-  const enqueue = (key: string) => controller?.enqueue(key)
-  const workloads = createWorkloads({ ...options, cluster, certificatesAtOnce: 1, enqueue })
-  const executor = { cluster, instance: workloads.executor, newId: createIds(now), now }
-  const observer = { caches, cluster, images, pods, now, clock: options.clock }
+  const restores = new RestoreController(options)
+  const unfollow = follow(options.caches, key => restores.enqueue(key))
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await restores.stop()
+    },
+  }
+}
 
-  const reconcile = async (key: string, passSignal: AbortSignal) => {
-    const cached = caches.restores.get(parseKey(key))
-    const restore = cached && isOpenRestore(cached) ? await cluster.get('Restore', cached.metadata) : cached
+class RestoreController {
+  readonly #options: RestoreControllerOptions
+  readonly #cluster: Cluster
+  readonly #workloads: ReturnType<typeof createWorkloads>
+  readonly #executor: Parameters<typeof perform>[0]
+  readonly #observer: GuardedObserver
+  readonly #controller: Controller
+
+  constructor(options: RestoreControllerOptions) {
+    const { caches, images, pods, clock, metrics, logger, now, signal } = options
+    this.#options = options
+    const cluster = caches.writeThrough(options.cluster)
+    this.#cluster = cluster
+    const enqueue = (key: string) => this.enqueue(key)
+    this.#workloads = createWorkloads({ ...options, cluster, certificatesAtOnce: 1, enqueue })
+    this.#executor = { cluster, instance: this.#workloads.executor, newId: createIds(now), now }
+    this.#observer = { caches, cluster, images, pods, now, clock }
+    this.#controller = startController({
+      name: 'restore',
+      workers: options.workers,
+      reconcile: whereServed(caches, caches.restores, (key, passSignal) => this.#reconcile(key, passSignal)),
+      keys: () => [
+        ...caches.restores.list().map(keyOf),
+        ...caches.databases.list().flatMap(database => askedKey(database)),
+      ],
+      limits: { maximumMs: longestRetryMs },
+      signal,
+      logger,
+      metrics,
+    })
+  }
+
+  enqueue(key: string): void {
+    this.#controller.enqueue(key)
+  }
+
+  async stop(): Promise<void> {
+    await this.#controller.stop()
+    await this.#workloads.stop()
+  }
+
+  async #reconcile(key: string, passSignal: AbortSignal) {
+    const cached = this.#options.caches.restores.get(parseKey(key))
+    const restore = cached && isOpenRestore(cached) ? await this.#cluster.get('Restore', cached.metadata) : cached
     if (restore === undefined) {
-      workloads.forget(key)
-      return record(parseKey(key))
+      this.#workloads.forget(key)
+      return recordAsked(this.#options.caches, this.#cluster, parseKey(key))
     }
-    if (isOpenRestore(restore) && lacksDatabaseId(restore)) return awaitDatabase(restore)
+    if (isOpenRestore(restore) && lacksDatabaseId(restore)) return this.#awaitDatabase(restore)
     try {
-      return await pass(key, restore, passSignal)
+      return await this.#pass(key, restore, passSignal)
     } catch (error) {
-      await reportTrouble(restore, error)
+      await this.#reportTrouble(restore, error)
       throw error
     }
   }
 
-  const pass = async (key: string, restore: Restore, passSignal: AbortSignal) => {
-    const currentKeys = keys()
+  async #pass(key: string, restore: Restore, passSignal: AbortSignal) {
+    const currentKeys = this.#options.keys()
     if (currentKeys.sealingKey === undefined || currentKeys.authority === undefined) return undefined
-    const request = { restore, keys: currentKeys, learnt: workloads.learnt(key), now: now() }
-    const { observed, candidate } = await observe(observer, request)
-    if (candidate === undefined) workloads.forget(key)
-    const { actions, status, wakeAt } = plan(observed, now(), deadlines)
-    const instance = candidate && workloads.pass(key, candidate.observation, currentKeys, passSignal)
+    const request = { restore, keys: currentKeys, learnt: this.#workloads.learnt(key), now: this.#options.now() }
+    const { observed, candidate } = await observe(this.#observer, request)
+    if (candidate === undefined) this.#workloads.forget(key)
+    const { actions, status, wakeAt } = plan(observed, this.#options.now(), this.#options.deadlines)
+    const instance = candidate && this.#workloads.pass(key, candidate.observation, currentKeys, passSignal)
     for (const action of actions) {
-      await perform(executor, observed, instance, action)
+      await perform(this.#executor, observed, instance, action)
       // The object is another one by then; the next pass sees it.
       if (action.do === 'identify' || action.do === 'release' || action.do === 'forget') return undefined
     }
-    const database = caches.databases.get({ namespace: restore.metadata.namespace, name: restore.spec.databaseName })
-    await report(restore, withReplacedDatabase(status, restore, database, now()))
+    const database = this.#options.caches.databases.get({
+      namespace: restore.metadata.namespace,
+      name: restore.spec.databaseName,
+    })
+    await this.#report(restore, withReplacedDatabase(status, restore, database, this.#options.now()))
     const probeMs =
       instance &&
       candidate &&
-      workloads.wakeAfter(instance, {
+      this.#workloads.wakeAfter(instance, {
         awaitsPostgres: candidate.awaited,
         awaitsGateways: false,
         configurationDigest: candidate.plan.desired.configurationDigest,
         wakeAt: undefined,
       })
-    const known = [probeMs, wakeAt === undefined ? undefined : Math.max(0, wakeAt - now())].filter(
+    const known = [probeMs, wakeAt === undefined ? undefined : Math.max(0, wakeAt - this.#options.now())].filter(
       ms => ms !== undefined,
     )
     return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) }
   }
 
-  const awaitDatabase = async (restore: Restore): Promise<undefined> => {
-    const found = await fillInDatabaseId(cluster, restore)
+  async #awaitDatabase(restore: Restore): Promise<undefined> {
+    const found = await fillInDatabaseId(this.#cluster, restore)
     if (found === 'filled') return
     const status = { ...restore.status, phase: 'pending' as const }
-    await report(restore, withFindings(restore, status, { Ready: found, Progressing: found }, now()))
+    await this.#report(
+      restore,
+      withFindings(restore, status, { Ready: found, Progressing: found }, this.#options.now()),
+    )
   }
 
-  const report = async (restore: Restore, status: NonNullable<Restore['status']>) => {
+  async #report(restore: Restore, status: NonNullable<Restore['status']>) {
     if (canonicalJson(status) === canonicalJson(restore.status ?? {})) return
-    await cluster.replaceStatus('Restore', { ...restore, status })
+    await this.#cluster.replaceStatus('Restore', { ...restore, status })
     if (status.phase === restore.status?.phase) return
-    if (status.phase === 'completed') events.record(restore, 'Normal', 'RestoreCompleted', 'the data are restored')
+    if (status.phase === 'completed')
+      this.#options.events.record(restore, 'Normal', 'RestoreCompleted', 'the data are restored')
     if (status.phase === 'failed')
-      events.record(restore, 'Warning', status.conditions?.[0]?.reason ?? 'RestoreFailed', status.error ?? '')
-    logger.info({ restore: keyOf(restore), phase: status.phase, error: status.error }, 'a restore goes on')
+      this.#options.events.record(
+        restore,
+        'Warning',
+        status.conditions?.[0]?.reason ?? 'RestoreFailed',
+        status.error ?? '',
+      )
+    this.#options.logger.info(
+      { restore: keyOf(restore), phase: status.phase, error: status.error },
+      'a restore goes on',
+    )
   }
 
   /** A pass that failed is reported where somebody waits for it; whatever came first is the error that counts. */
-  const reportTrouble = async (restore: Restore, error: unknown) => {
-    const database = caches.databases.get({ namespace: restore.metadata.namespace, name: restore.spec.databaseName })
-    const status = troubled(restore, database, error, now())
+  async #reportTrouble(restore: Restore, error: unknown) {
+    const database = this.#options.caches.databases.get({
+      namespace: restore.metadata.namespace,
+      name: restore.spec.databaseName,
+    })
+    const status = troubled(restore, database, error, this.#options.now())
     if (status === undefined || canonicalJson(status) === canonicalJson(restore.status ?? {})) return
     const { reason = '', message = '' } = conditionOf(status, 'Progressing') ?? {}
     try {
-      await cluster.replaceStatus('Restore', { ...restore, status })
+      await this.#cluster.replaceStatus('Restore', { ...restore, status })
       if (reason !== conditionOf(restore.status, 'Progressing')?.reason)
-        events.record(restore, 'Warning', reason, message)
+        this.#options.events.record(restore, 'Warning', reason, message)
     } catch (failure) {
-      logger.warn({ restore: keyOf(restore), err: failure }, 'what holds a restore up could not be written')
+      this.#options.logger.warn(
+        { restore: keyOf(restore), err: failure },
+        'what holds a restore up could not be written',
+      )
     }
   }
+}
 
-  /** Makes the object of a restore that a database asks for, and that is not there. */
-  const record = async ({ namespace = '', name }: ObjectKey): Promise<undefined> => {
-    const [database] = caches.databases.byIndex('restore', `${namespace}/${name}`)
-    const asked = database && askedRestore(database)
-    const databaseId = database?.metadata.labels?.[labels.id]
-    if (database === undefined || asked === undefined || databaseId === undefined || !isRestoreAsked(database)) return
-    const tenant = database.metadata.labels?.[labels.tenant]
-    await createIfAbsent(cluster, 'Restore', {
-      apiVersion,
-      kind: 'Restore',
-      metadata: {
-        name,
-        namespace,
-        labels: {
-          [labels.managedBy]: managedByEspalier,
-          ...(asked.id === undefined ? {} : { [labels.id]: asked.id }),
-          ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
-        },
+/** Creates the Restore that a database asks for, if it does not exist. */
+async function recordAsked(caches: Caches, cluster: Cluster, { namespace = '', name }: ObjectKey): Promise<undefined> {
+  const [database] = caches.databases.byIndex('restore', `${namespace}/${name}`)
+  const asked = database && askedRestore(database)
+  const databaseId = database?.metadata.labels?.[labels.id]
+  if (database === undefined || asked === undefined || databaseId === undefined || !isRestoreAsked(database)) return
+  const tenant = database.metadata.labels?.[labels.tenant]
+  await createIfAbsent(cluster, 'Restore', {
+    apiVersion,
+    kind: 'Restore',
+    metadata: {
+      name,
+      namespace,
+      labels: {
+        [labels.managedBy]: managedByEspalier,
+        ...(asked.id === undefined ? {} : { [labels.id]: asked.id }),
+        ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
       },
-      spec: {
-        databaseName: database.metadata.name,
-        databaseId,
-        target: { backupName: asked.backupName },
-        ...(asked.discardPrevious ? { discardPrevious: true } : {}),
-      },
-    })
-  }
-
-  controller = startController({
-    name: 'restore',
-    workers: options.workers,
-    reconcile: whereServed(caches, caches.restores, reconcile),
-    keys: () => [
-      ...caches.restores.list().map(keyOf),
-      ...caches.databases.list().flatMap(database => askedKey(database)),
-    ],
-    limits: { maximumMs: longestRetryMs },
-    signal,
-    logger,
-    metrics,
+    },
+    spec: {
+      databaseName: database.metadata.name,
+      databaseId,
+      target: { backupName: asked.backupName },
+      ...(asked.discardPrevious ? { discardPrevious: true } : {}),
+    },
   })
+}
+
+/** Enqueues the restores that a change may concern. @returns what ends it */
+function follow(caches: Caches, enqueue: (key: string) => void): (() => void)[] {
   const ofDatabase = (database: ManagedDatabase) => {
     for (const restore of restoresOf(caches, database))
       if (isOpenRestore(restore) || database.metadata.deletionTimestamp || restore.metadata.deletionTimestamp)
@@ -176,7 +232,7 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
     for (const database of caches.databases.byIndex('id', metadata.labels?.[labels.database] ?? ''))
       if (isRestoreAsked(database)) ofDatabase(database)
   }
-  const unfollow = [
+  return [
     onOtherDatabase(caches.databases, key => caches.restores.byIndex('databaseName', key), enqueue),
     caches.restores.onChange(({ object }) => {
       enqueue(keyOf(object))
@@ -197,13 +253,6 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
     caches.statefulSets.onChange(ofChild),
     caches.configMaps.onChange(ofChild),
   ]
-  return {
-    stop: async () => {
-      for (const end of unfollow) end()
-      await controller?.stop()
-      await workloads.stop()
-    },
-  }
 }
 
 /** The key of the restore that a database asks for. */
