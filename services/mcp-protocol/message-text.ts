@@ -21,20 +21,38 @@ export function progressTokenProblem(token: unknown): string | undefined {
   return isWrong ? `params._meta.progressToken must be ${idRule}` : undefined
 }
 
-const suspectId = /"id"[\t\n\r ]*:[\t\n\r ]*(?:-0|-?\d+[.eE])/
-const tokens = /"(?:[^"\\]|\\.)*"|[{}[\]]/g
+/** Most messages have neither: such a number behind "id", or an escaped letter of a key that says id. */
+const suspectId = /"id"[\t\n\r ]*:[\t\n\r ]*(?:-0|-?\d+[.eE])|\\u006[49]/
+const brackets = /["{}[\]]/g
+/** "id" with each of its letters escaped. */
+const longestIdKey = '"\\u0069\\u0064"'.length
 const numberAfterKey = /[\t\n\r ]*:[\t\n\r ]*(-?\d[\d.eE+-]*)/y
+
+/** Returns the index behind the string of JSON that begins at `start`. A regular expression for it runs out of stack at some megabytes. */
+function endOfString(text: string, start: number): number {
+  for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
+    let backslashes = 0
+    while (text[quote - 1 - backslashes] === '\\') backslashes += 1
+    if (backslashes % 2 === 0) return quote + 1
+  }
+  return text.length
+}
 
 /** Reports whether an id is a number such as 1.0 or 1e2, which JSON.parse turns into another text. `text` must be JSON. */
 export function hasRewrittenId(text: string): boolean {
   if (!suspectId.test(text)) return false
   const idDepth = text.trimStart().startsWith('[') ? 2 : 1
   let depth = 0
-  for (const { 0: token, index } of text.matchAll(tokens)) {
-    if (token === '{' || token === '[') depth += 1
-    else if (token === '}' || token === ']') depth -= 1
-    else if (depth === idDepth && token === '"id"') {
-      numberAfterKey.lastIndex = index + token.length
+  brackets.lastIndex = 0
+  for (let found = brackets.exec(text); found !== null; found = brackets.exec(text)) {
+    const { 0: bracket, index } = found
+    if (bracket === '{' || bracket === '[') depth += 1
+    else if (bracket === '}' || bracket === ']') depth -= 1
+    else {
+      const end = endOfString(text, index)
+      brackets.lastIndex = end
+      if (depth !== idDepth || end - index > longestIdKey || JSON.parse(text.slice(index, end)) !== 'id') continue
+      numberAfterKey.lastIndex = end
       const source = numberAfterKey.exec(text)?.[1]
       if (source !== undefined && String(Number(source)) !== source && Number.isSafeInteger(Number(source))) return true
     }
