@@ -74,6 +74,9 @@ describe.each(disks)(
       empty = await fillDisk(home.path)
       await home.stop()
       expect(running.process.exitCode).toBe(0)
+      // Postgres frees a little of the disk when it stops, sometimes more than what counts as full.
+      await empty()
+      empty = await fillDisk(home.path)
       running = await home.run()
       api = createApiClient(running.api, running.token)
       expect(await readiness()).toEqual(full)
