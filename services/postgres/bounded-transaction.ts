@@ -28,7 +28,7 @@ const settingsText = `SELECT pg_catalog.set_config('statement_timeout', $1, true
 export function beginSteps(kind: TransactionKind, { statementTimeoutMs }: TimeLimits): Step[] {
   const limits = [statementTimeoutMs, Math.min(statementTimeoutMs, maximumLockWaitMs), maximumIdleMs]
   return [
-    { text: beginnings[kind], values: [] },
+    { text: beginnings[kind], values: [], isUnnamed: true },
     { text: settingsText, values: limits.map(String) },
   ]
 }
@@ -42,7 +42,7 @@ const unlockText = `SELECT pg_catalog.date_part('epoch', pg_catalog.clock_timest
 
 export const endOfRead: readonly Step[] = [
   { text: unlockText, values: [] },
-  { text: 'ROLLBACK', values: [] },
+  { text: 'ROLLBACK', values: [], isUnnamed: true },
 ]
 
 /** Milliseconds, from the result of the first step of `endOfRead`; undefined where it did not run. The clock of Postgres may have been set back meanwhile. */
@@ -53,8 +53,8 @@ export function tookMsOf(rows: readonly Row[] | undefined): number | undefined {
 
 /** Ends a transaction that has failed. */
 export const afterFailure: readonly Step[] = [
-  { text: 'ROLLBACK', values: [] },
-  { text: 'SELECT pg_catalog.pg_advisory_unlock_all()', values: [] },
+  { text: 'ROLLBACK', values: [], isUnnamed: true },
+  { text: 'SELECT pg_catalog.pg_advisory_unlock_all()', values: [], isUnnamed: true },
 ]
 
-export const commit: readonly Step[] = [{ text: 'COMMIT', values: [] }]
+export const commit: readonly Step[] = [{ text: 'COMMIT', values: [], isUnnamed: true }]

@@ -239,8 +239,8 @@ export class Connection {
   }
 
   #write(steps: readonly Step[], prepared: boolean, changes: Changes): void {
-    for (const { text, values, formats = [], isUnique, isDescribed, maximumRows = 0 } of steps) {
-      const name = this.#prepared.use(text, prepared && !isUnique, this.#writer, changes)
+    for (const { text, values, formats = [], isUnnamed, isDescribed, maximumRows = 0 } of steps) {
+      const name = this.#prepared.use(text, prepared && !isUnnamed, this.#writer, changes)
       this.#writer.bind(name, values, formats)
       if (isDescribed) this.#writer.describe()
       this.#writer.execute(maximumRows)

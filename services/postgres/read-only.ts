@@ -15,7 +15,7 @@ type OwnRows = {
 const stepOf = ({ text, values = [] }: OwnStatement): Step => ({
   text,
   values: values.map(value => (value === null ? null : String(value))),
-  isUnique: true,
+  isUnnamed: true,
   isDescribed: true,
   isText: true,
 })

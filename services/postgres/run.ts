@@ -21,8 +21,11 @@ export type Step = {
   readonly values: readonly Parameter[]
   /** Formats of the result's columns; none is all text. */
   readonly formats?: readonly number[]
-  /** Not kept prepared, whatever else is: its text will not come again. */
-  readonly isUnique?: true
+  /**
+   * Not kept prepared under a name, whatever else is. For a text that does not come again, and for what begins and ends a transaction: a function of the database can deallocate
+   * a name and prepare another statement under it, which the next transaction on this connection would run.
+   */
+  readonly isUnnamed?: true
   /** Says in `fields` which columns there are. */
   readonly isDescribed?: true
   /** Its rows are text, in `texts`, and none of the run's result. */

@@ -7,7 +7,7 @@ import type { Step } from './run.ts'
 /** One that comes before its query has begun is lost, and a pooler may pass over one whose query waits. */
 const cancelAgainMs = 500
 
-const rollback: readonly Step[] = [{ text: 'ROLLBACK', values: [] }]
+const rollback: readonly Step[] = [{ text: 'ROLLBACK', values: [], isUnnamed: true }]
 
 /** Ends a transaction that is left open by these steps; closes the connection where Postgres refuses one of them. */
 export async function rollBack(connection: Connection, steps: readonly Step[]): Promise<void> {

@@ -30,7 +30,7 @@ export async function openPostgresStore(uri: string): Promise<RawStore> {
   const never = new AbortController().signal
   const run = (texts: readonly string[], values: Values) =>
     transact(pool, never, async connection => {
-      const steps = texts.map((text): Step => ({ text, values: values.map(String), isUnique: true }))
+      const steps = texts.map((text): Step => ({ text, values: values.map(String), isUnnamed: true }))
       const [first = []] = await connection.run(steps, false)
       return { rows: first, affected: connection.affected[0] ?? 0 }
     })

@@ -59,7 +59,7 @@ const everybody = ''
 const mainStep = (text: string, values: Step['values'], maximumRows: number): Step => ({
   text,
   values,
-  isUnique: true,
+  isUnnamed: true,
   isDescribed: true,
   isText: true,
   maximumRows,
@@ -213,7 +213,7 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
     { text, values = [], mode, maximumRows, before = [] }: JudgedStatement,
   ): Promise<Ran> {
     const tag = statementTag(asked.context, asked.tool)
-    const first = before.map((one): Step => ({ text: one + tag, values: [], isUnique: true }))
+    const first = before.map((one): Step => ({ text: one + tag, values: [], isUnnamed: true }))
     const main = mainStep(text + tag, values, maximumRows)
     const deadline = createDeadline(asked.database.statementTimeoutMs)
     const work = async (connection: Connection, begin: readonly Step[]) => {

@@ -96,6 +96,26 @@ test('behind one that fails the others run by themselves, and the connection is 
   expect(await run('bob', `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)).toBe('0')
 })
 
+test('a function that prepares other statements under the names of a connection cannot end the READ ONLY of later reads', async () => {
+  await postgres.run(`
+    CREATE TABLE written (note text);
+    CREATE FUNCTION writes() RETURNS int LANGUAGE plpgsql AS $$BEGIN
+      PERFORM replace_prepared('ROLLBACK%', 'SELECT 2');
+      INSERT INTO written VALUES (current_setting('transaction_read_only')); RETURN 1; END$$;
+    CREATE FUNCTION replace_prepared(statements text, replacement text) RETURNS int LANGUAGE plpgsql AS $$DECLARE found record; replaced int := 0; BEGIN
+      FOR found IN SELECT name FROM pg_prepared_statements WHERE statement LIKE statements LOOP
+        EXECUTE 'DEALLOCATE ' || found.name; EXECUTE format('PREPARE %s AS %s', found.name, replacement); replaced := replaced + 1;
+      END LOOP; RETURN replaced; END$$;
+    CREATE FUNCTION innocent() RETURNS int STABLE LANGUAGE plpgsql AS $$BEGIN
+      RETURN replace_prepared('BEGIN%', 'SELECT writes()'); END$$`)
+  const { run, learn } = open({ poolSize: 1 })
+  await learn(pidOf)
+  await run('SELECT innocent()')
+  for (let count = 0; count < 5; count++) await Promise.all(several(() => run(pidOf).catch(() => {})))
+  expect((await postgres.run('SELECT * FROM written')).rows).toEqual([])
+  expect(await run(`SELECT name FROM pg_prepared_statements WHERE statement ~ '^(BEGIN|ROLLBACK|COMMIT)'`)).toEqual([])
+})
+
 test('where none can be opened for the first, the others run by themselves', async () => {
   const { pool, run } = await openShared(2)
   const held = await Promise.all([pool.acquire(), pool.acquire()])

@@ -164,7 +164,7 @@ async function askedCost(
     : rendered
   const { text, values } = write ?? main
   const results = await connection.run(
-    [...before, { text: `EXPLAIN (FORMAT JSON) ${text}`, values, isUnique: true }],
+    [...before, { text: `EXPLAIN (FORMAT JSON) ${text}`, values, isUnnamed: true }],
     false,
   )
   checkCost(plan, String(results.at(-1)?.[0]?.[0]))
