@@ -1,12 +1,11 @@
 /** The public conformance cases of PostgREST 14, under all their configurations, against `espalier rest` on a real Postgres. */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { type Major, startPostgres, type TestPostgres, withoutCopy } from '../testing/postgres.ts'
+import { freePort, type Major, startPostgres, type TestPostgres, withoutCopy } from '../testing/postgres.ts'
 import { exceptions } from './testing/conformance-exceptions.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -24,14 +23,6 @@ async function load(postgres: TestPostgres, directory: string): Promise<void> {
   await postgres.run(`ALTER DATABASE conformance SET timezone TO 'utc'`)
   await postgres.run(`ALTER DATABASE conformance SET "request.jwt.claim.id" TO '-1'`)
   await postgres.run('ANALYZE', 'conformance')
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise(resolve => server.close(resolve))
-  return typeof address === 'object' && address !== null ? address.port : 0
 }
 
 type Report = { totals: Record<string, number>; failures: { id: string; what: string; actual: unknown }[] }

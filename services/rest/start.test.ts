@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { listen } from '../http/listen.ts'
+import { freePort } from '../testing/postgres.ts'
 import { startRest } from './index.ts'
 import { startRestWorkers } from './workers.ts'
 
@@ -14,14 +15,6 @@ beforeEach(async () => {
   await listen(taken, { host: '127.0.0.1', port: 0 })
 })
 afterEach(() => new Promise<void>(resolve => taken.close(() => resolve())))
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await listen(server, { host: '127.0.0.1', port: 0 })
-  const { port } = server.address() as AddressInfo // of a TCP server it is one
-  await new Promise(resolve => server.close(resolve))
-  return port
-}
 
 const kinds = [
   ['one process', 1, startRest],

@@ -1,10 +1,11 @@
 /** A real Postgres for tests: a fresh cluster with trust on a free port of 127.0.0.1, in a temporary directory. */
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
-import { postgresEnvironment, temporaryDirectory } from '../../operator/postgres/testing/postgres.ts'
+import { freePort, postgresEnvironment, temporaryDirectory } from '../../operator/postgres/testing/postgres.ts'
+
+export { freePort }
 
 export type Major = '16' | '17' | '18'
 
@@ -20,14 +21,6 @@ export type TestPostgres = {
   crash(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo // of a TCP server it is one
-  await new Promise(resolve => server.close(resolve))
-  return port
 }
 
 /** Starts a cluster of this major; `settings` go on its command line. `environment`: where its programs are, where they are not those of this project. */

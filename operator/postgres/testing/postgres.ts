@@ -80,7 +80,8 @@ export function prepare(mounts: Mounts, major: PgVersion): void {
   if (status !== 0) throw new Error(`prepare failed: ${stderr}`)
 }
 
-async function freePort(): Promise<number> {
+/** A port of 127.0.0.1 that was free a moment ago. */
+export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo // of a TCP server it is one
