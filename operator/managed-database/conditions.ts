@@ -1,6 +1,6 @@
 /** The conditions of a ManagedDatabase: what each says, beside those of its Postgres. */
 import type { Condition } from '../../crds/index.ts'
-import { type ConditionTypes, conditionsAfter, type Finding } from '../objects/conditions.ts'
+import { conditionsAfter, conditionTypes, type Finding } from '../objects/conditions.ts'
 import type { InstanceCondition } from '../workload/plan/findings.ts'
 
 /**
@@ -22,14 +22,9 @@ export type ConditionType =
   | 'DeletionForced'
   | 'DeletionBlocked'
 
-const conditionTypes: ConditionTypes<ConditionType> = {
-  all: [
-    'Ready',
-    'Progressing',
-    'KeysAvailable',
-    'VolumeReady',
-    'CredentialsReady',
-    'EndpointReady',
+const types = conditionTypes<ConditionType>(
+  ['Ready', 'Progressing', 'KeysAvailable', 'VolumeReady', 'CredentialsReady', 'EndpointReady'],
+  [
     'SizeApplied',
     'VolumeGrown',
     'ChildrenApplied',
@@ -43,21 +38,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'DeletionForced',
     'DeletionBlocked',
   ],
-  passing: new Set([
-    'SizeApplied',
-    'VolumeGrown',
-    'ChildrenApplied',
-    'ServicesReady',
-    'BackupsReady',
-    'SecretsReady',
-    'RetentionHeld',
-    'PreviousVolumesKept',
-    'ConfigurationRefused',
-    'RestartPending',
-    'DeletionForced',
-    'DeletionBlocked',
-  ]),
-}
+)
 
 export type Findings = Partial<Record<ConditionType, Finding>>
 
@@ -66,4 +47,4 @@ export const nextConditions = (
   findings: Findings,
   observedGeneration: number | undefined,
   now: number,
-): Condition[] => conditionsAfter(conditionTypes, before, findings, observedGeneration, now)
+): Condition[] => conditionsAfter(types, before, findings, observedGeneration, now)

@@ -18,11 +18,17 @@ export const conditionOf = (status: WithConditions, type: string): Condition | u
   status?.conditions?.find(condition => condition.type === type)
 
 /** The conditions of a kind, in the order in which they are listed. */
-export type ConditionTypes<Type extends string> = {
+type ConditionTypes<Type extends string> = {
   all: readonly Type[]
   /** Gone as soon as a pass finds nothing of them. */
   passing: ReadonlySet<Type>
 }
+
+/** `lasting`: those that stay as they were where a pass finds nothing of them. They come first in a status. */
+export const conditionTypes = <Type extends string>(
+  lasting: readonly Type[],
+  passing: readonly Type[],
+): ConditionTypes<Type> => ({ all: [...lasting, ...passing], passing: new Set(passing) })
 
 /**
  * The conditions after a pass. One whose status is the same keeps the time of its last transition; one that a pass

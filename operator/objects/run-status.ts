@@ -1,13 +1,10 @@
 /** The status of what runs once and ends, such as a backup or a restore, with what a pass found. */
 import type { Condition, ObjectMeta } from '../../crds/index.ts'
 import { durationText } from '../../values/time.ts'
-import { type ConditionTypes, conditionsAfter, type Finding } from './conditions.ts'
+import { conditionsAfter, conditionTypes, type Finding } from './conditions.ts'
 
 /** DatabaseServing: only while a backup waits for a database that does not serve. */
-const conditionTypes: ConditionTypes<'Ready' | 'Progressing' | 'DatabaseServing'> = {
-  all: ['Ready', 'Progressing', 'DatabaseServing'],
-  passing: new Set(['DatabaseServing']),
-}
+const types = conditionTypes<'Ready' | 'Progressing' | 'DatabaseServing'>(['Ready', 'Progressing'], ['DatabaseServing'])
 
 type Run = { metadata: ObjectMeta; status?: { conditions?: Condition[] | undefined } | undefined }
 
@@ -29,5 +26,5 @@ export const withFindings = <Status extends Times>(
   ...status,
   ...durationOf(status),
   ...(generation === undefined ? {} : { observedGeneration: generation }),
-  conditions: conditionsAfter(conditionTypes, before?.conditions ?? [], findings, generation, now),
+  conditions: conditionsAfter(types, before?.conditions ?? [], findings, generation, now),
 })

@@ -1,27 +1,16 @@
 /** The conditions of a Branch: those of its Postgres. One that goes says in Progressing what it waits for. */
 import type { Condition } from '../../../crds/index.ts'
-import { type ConditionTypes, conditionsAfter } from '../../objects/conditions.ts'
+import { conditionsAfter, conditionTypes } from '../../objects/conditions.ts'
 import type { InstanceCondition, InstanceFindings } from '../../workload/plan/findings.ts'
 
-const conditionTypes: ConditionTypes<InstanceCondition> = {
-  all: [
-    'Ready',
-    'Progressing',
-    'KeysAvailable',
-    'VolumeReady',
-    'CredentialsReady',
-    'EndpointReady',
-    'VolumeGrown',
-    'ChildrenApplied',
-    'ConfigurationRefused',
-    'RestartPending',
-  ],
-  passing: new Set(['VolumeGrown', 'ChildrenApplied', 'ConfigurationRefused', 'RestartPending']),
-}
+const types = conditionTypes<InstanceCondition>(
+  ['Ready', 'Progressing', 'KeysAvailable', 'VolumeReady', 'CredentialsReady', 'EndpointReady'],
+  ['VolumeGrown', 'ChildrenApplied', 'ConfigurationRefused', 'RestartPending'],
+)
 
 export const nextConditions = (
   before: readonly Condition[],
   findings: InstanceFindings,
   observedGeneration: number | undefined,
   now: number,
-): Condition[] => conditionsAfter(conditionTypes, before, findings, observedGeneration, now)
+): Condition[] => conditionsAfter(types, before, findings, observedGeneration, now)
