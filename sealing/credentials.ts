@@ -8,6 +8,8 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 /** The Postgres roles of every database, in the order they are made. */
 export const databaseRoles = ['admin', 'app', 'app_read_only'] as const
 export type DatabaseRole = (typeof databaseRoles)[number]
+/** The password of each role, unsealed. */
+export type Passwords = Record<DatabaseRole, string>
 /**
  * In a credentials Secret, beside a role's password while that is being replaced: the one before, which is valid until
  * Postgres has the new one.

@@ -1,7 +1,7 @@
 /** What a volume can be made from: the snapshot of a completed backup. */
 import { type Cluster, KindNotServedError, type VolumeSnapshot } from '../../cluster/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'
-import type { DataSource } from '../workload/instance.ts'
+import type { DataSource } from '../objects/instance.ts'
 import { becameVolume, snapshotFacts } from './snapshot.ts'
 
 /** `snapshot`: the one under the backup's name. */

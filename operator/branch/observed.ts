@@ -8,8 +8,8 @@ import {
   type Task,
 } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
+import type { Instance } from '../objects/instance.ts'
 import type { Identity } from '../workload/identity.ts'
-import type { Instance } from '../workload/instance.ts'
 import type { Observed as ObservedInstance } from '../workload/observed.ts'
 
 export type BranchStatus = NonNullable<Branch['status']>

@@ -7,7 +7,7 @@ import { timestamp } from '../../values/time.ts'
 import { type Finding, no } from '../objects/conditions.ts'
 import { type Drift, difference, driftOf } from '../objects/foreign-fields.ts'
 import { draftAnnotation, isUpToDate } from '../objects/up-to-date.ts'
-import type { Action, AppliedKind } from '../workload/actions.ts'
+import type { AppliedKind, ApplyAction } from './actions.ts'
 import { type Correction, childOf, type Drifts } from './drifts.ts'
 
 type Known = { drifts: Drifts }
@@ -47,10 +47,10 @@ export function put<K extends AppliedKind>(
   kind: K,
   actual: AnyObject | undefined,
   draft: Draft<K>,
-): Action[] {
+): ApplyAction[] {
   // A draft of one of these kinds, which the compiler does not see through the parameter.
   const wanted = draft as Draft<AppliedKind>
-  const apply = { do: 'apply', kind, draft } as Extract<Action, { do: 'apply' }>
+  const apply = { do: 'apply', kind, draft } as ApplyAction
   if (actual === undefined) return [apply]
   const drifts = driftIn(observed, actual, wanted)
   if (drifts.length === 0 && isUpToDate(actual, wanted)) return []

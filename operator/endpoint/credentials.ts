@@ -10,6 +10,7 @@ import {
   type DatabaseRole,
   databaseRoles,
   open,
+  type Passwords,
   previousPassword,
   type RoleRotation,
   rotationsOf,
@@ -19,8 +20,6 @@ import {
   secretPlace,
 } from '../../sealing/credentials.ts'
 import { childMetadata, type Owner } from '../objects/ownership.ts'
-
-export type Passwords = Record<DatabaseRole, string>
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const passwordLength = 32

@@ -9,14 +9,14 @@ import {
   portRefusedBy,
   readRoute,
 } from '../../routes/route.ts'
-import { databaseRoles, previousPassword, rotationsOf, SealError } from '../../sealing/credentials.ts'
+import { databaseRoles, type Passwords, previousPassword, rotationsOf, SealError } from '../../sealing/credentials.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { ObservedMember } from '../member/observed.ts'
 import { conditionOf } from '../objects/conditions.ts'
+import type { Instance } from '../objects/instance.ts'
 import { passwordsMark } from '../postgres/marks.ts'
-import type { Instance } from '../workload/instance.ts'
 import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } from './certificate.ts'
-import { openCredentials, type Passwords } from './credentials.ts'
+import { openCredentials } from './credentials.ts'
 import { desiredNames } from './external-address.ts'
 import type {
   AskedRotations,

@@ -5,8 +5,8 @@ import type { Route } from '../../routes/route.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { Drifts } from '../children/drifts.ts'
 import type { PostgresFacts } from '../member/observed.ts'
+import type { Instance } from '../objects/instance.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import type { Instance } from '../workload/instance.ts'
 
 /** The objects that are the owner's own; an object of another owner under one of their names is not here. */
 export type EndpointChildren = {

@@ -8,8 +8,13 @@ import { portOfRoute, routeName } from '../../routes/route.ts'
 import { createIfAbsent } from '../objects/create.ts'
 import { type Owner, ownerUidOf } from '../objects/ownership.ts'
 import { isUpToDate, stamped } from '../objects/up-to-date.ts'
-import { RangeExhaustedError } from '../workload/errors.ts'
+
 import { routeDraft, routeMarks } from './route.ts'
+
+/** Every port of a region's range is taken. */
+export class RangeExhaustedError extends Error {
+  override readonly name = 'RangeExhaustedError'
+}
 
 export type PortAllocator = {
   /** @throws RangeExhaustedError; ClusterError */

@@ -3,9 +3,9 @@ import type { Draft } from '../../cluster/index.ts'
 import { childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { type Route, routeComponent, routeKey, routeName } from '../../routes/route.ts'
 import { maskCidr } from '../../values/cidr.ts'
+import type { InstanceSpec } from '../objects/instance.ts'
 import { type Owner, ownerMarks } from '../objects/ownership.ts'
 import { postgresPort } from '../postgres/configuration.ts'
-import type { InstanceSpec } from '../workload/instance.ts'
 
 /** The rules of a spec as the gateway takes them: masked, each once, in order. */
 export function maskedRules(spec: Pick<InstanceSpec, 'ipAllowlist'>): string[] {

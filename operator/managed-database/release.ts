@@ -2,8 +2,7 @@
 import type { Cluster } from '../../cluster/index.ts'
 import { labels, type ManagedDatabase } from '../../crds/index.ts'
 import { letGo } from '../objects/held.ts'
-import { LeftoversError } from '../workload/errors.ts'
-import { deleteLeftovers } from '../workload/leftovers.ts'
+import { deleteLeftovers, LeftoversError } from '../workload/leftovers.ts'
 
 /** @throws LeftoversError; ClusterError */
 export async function finishDeletion(cluster: Cluster, database: ManagedDatabase): Promise<'released'> {

@@ -2,7 +2,7 @@
 import type { Cluster } from '../../cluster/index.ts'
 import { awaitsData, type Backup, type ManagedDatabase } from '../../crds/index.ts'
 import { dataSourceOf, snapshotOf } from '../backup/source.ts'
-import type { Instance } from '../workload/instance.ts'
+import type { Instance } from '../objects/instance.ts'
 
 /** `isClaimed`: there is a claim, which may have been filled before the snapshot went. */
 export async function withSource(cluster: Cluster, database: ManagedDatabase, isClaimed: boolean): Promise<Instance> {

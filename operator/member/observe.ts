@@ -4,9 +4,9 @@ import { childNames, labels, type PgVersion } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { Drifts } from '../children/drifts.ts'
 import { isStray } from '../children/strays.ts'
+import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import type { Instance } from '../workload/instance.ts'
 import {
   type GrowthRefusal,
   type Hold,

@@ -1,8 +1,8 @@
 /** What the plan for a restore can ask to be done. */
 import type { Restore } from '../../crds/index.ts'
 import type { RestorePurpose } from '../backup/taken.ts'
+import type { VolumeRecord } from '../objects/instance.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
-import type { VolumeRecord } from '../workload/instance.ts'
 import type { Left } from './observed.ts'
 
 export type Action =

@@ -5,8 +5,8 @@ import type { Backup, ManagedDatabase, Restore } from '../../crds/index.ts'
 import type { BackupSource } from '../backup/source.ts'
 import type { Hold } from '../member/observed.ts'
 import type { Stop } from '../member/pod/lock.ts'
+import type { VolumeRecord } from '../objects/instance.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
-import type { VolumeRecord } from '../workload/instance.ts'
 
 /** The Postgres that is to take the place of the one that serves, closed until it has. */
 export type Candidate = {

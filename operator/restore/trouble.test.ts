@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
+import { NameTakenError } from '../objects/name-taken.ts'
 import { ago, database, deadlines, making, now, observed, restore, running } from '../testing/observed-restore.ts'
-import { NameTakenError } from '../workload/errors.ts'
 import { plan } from './plan.ts'
 import { troubled } from './trouble.ts'
 

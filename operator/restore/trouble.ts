@@ -2,8 +2,8 @@
 import { isClusterError } from '../../cluster/index.ts'
 import { type Condition, isOpenRestore, type ManagedDatabase, type Restore } from '../../crds/index.ts'
 import { no, yes } from '../objects/conditions.ts'
+import { NameTakenError } from '../objects/name-taken.ts'
 import { withFindings } from '../objects/run-status.ts'
-import { NameTakenError } from '../workload/errors.ts'
 
 type Trouble = { reason: 'QuotaExceeded' | 'Refused' | 'NameTaken' | 'Retrying'; message: string }
 const reasons: ReadonlySet<string> = new Set<Trouble['reason']>(['QuotaExceeded', 'Refused', 'NameTaken', 'Retrying'])

@@ -11,8 +11,8 @@
 
 import { labels, uuid } from '../../crds/index.ts'
 import type { StrayClaim } from '../children/strays.ts'
+import type { Instance } from '../objects/instance.ts'
 import { type Owner, ownerOf } from '../objects/ownership.ts'
-import type { Instance } from './instance.ts'
 
 /** What has an id, and may have data. */
 type Identified = Pick<Instance, 'kind' | 'metadata' | 'status'>

@@ -6,9 +6,13 @@ import type { AnyObject, Cluster, KindName, LabelSelector } from '../../cluster/
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { routeComponent } from '../../routes/route.ts'
 import { changedVolume, volumeFacts } from '../member/storage/persistent-volume.ts'
+import type { Instance } from '../objects/instance.ts'
 import { isAnothers, ownerUidOf } from '../objects/ownership.ts'
-import { LeftoversError } from './errors.ts'
-import type { Instance } from './instance.ts'
+
+/** Something of a database that is being deleted turned up that no cache knew of; it is deleted first. */
+export class LeftoversError extends Error {
+  override readonly name = 'LeftoversError'
+}
 
 const childKinds = [
   'StatefulSet',

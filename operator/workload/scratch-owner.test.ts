@@ -7,6 +7,7 @@ import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../../
 import { createAccess } from '../member/postgres/access.ts'
 import { targetAt } from '../member/postgres/target.ts'
 import { conditionOf } from '../objects/conditions.ts'
+import type { DataSource, InstanceSpec, InstanceStatus } from '../objects/instance.ts'
 import { ownerKindAnnotation, ownerOf } from '../objects/ownership.ts'
 import { issueClientCertificate } from '../pki/index.ts'
 import { createAdministrator, type PostgresTarget } from '../postgres/administrator.ts'
@@ -16,7 +17,6 @@ import { startPostgres } from '../postgres/testing/postgres.ts'
 import { eventually, type Installation, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
 import { openRealInstallation } from '../testing/real-installation.ts'
 import { scratchFinalizer, startScratchOwner } from '../testing/scratch-owner.ts'
-import type { DataSource, InstanceSpec, InstanceStatus } from './instance.ts'
 
 type Scratch = { id: string; name: string }
 const first: Scratch = { id: randomUUID(), name: 'scratch' }

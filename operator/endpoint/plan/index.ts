@@ -5,7 +5,7 @@ import type { Answered } from '../../member/postgres/answer.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import { type Component, childLabels, type Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
-import type { Action } from '../../workload/actions.ts'
+import type { EndpointAction } from '../actions.ts'
 import type { ObservedEndpoint } from '../observed.ts'
 import { credentialsFinding } from './credentials.ts'
 import { type DesiredEndpoint, desiredEndpoint } from './desired.ts'
@@ -22,7 +22,7 @@ type Serving = {
 export type EndpointPlan = {
   desired: DesiredEndpoint
   findings: { CredentialsReady: Finding; EndpointReady: Finding }
-  actions: Action[]
+  actions: EndpointAction[]
 }
 
 /** Before any member has answered. */
@@ -84,9 +84,9 @@ function endpointFinding(observed: ObservedEndpoint, desired: DesiredEndpoint): 
   return no('AcknowledgementPending', `waiting for ${whom}`)
 }
 
-function secrets(observed: ObservedEndpoint, owner: Owner, desired: DesiredEndpoint): Action[] {
+function secrets(observed: ObservedEndpoint, owner: Owner, desired: DesiredEndpoint): EndpointAction[] {
   const { credentials, certificate, children } = observed
-  const actions: Action[] = []
+  const actions: EndpointAction[] = []
   if (credentials.state === 'absent')
     actions.push({ do: areCredentialsLost(observed) ? 'find-credentials' : 'mint-credentials' })
   actions.push(...labelled(children.credentials, owner, 'credentials'), ...labelled(children.certificate, owner, 'tls'))
@@ -96,7 +96,7 @@ function secrets(observed: ObservedEndpoint, owner: Owner, desired: DesiredEndpo
 }
 
 /** Puts the labels of a Secret back. */
-function labelled(secret: Secret | undefined, owner: Owner, component: Component): Action[] {
+function labelled(secret: Secret | undefined, owner: Owner, component: Component): EndpointAction[] {
   if (secret === undefined || secret.metadata.deletionTimestamp !== undefined) return []
   const labels = { ...secret.metadata.labels, ...childLabels(owner, component) }
   if (isUpToDate(secret.metadata.labels, labels)) return []
@@ -104,7 +104,7 @@ function labelled(secret: Secret | undefined, owner: Owner, component: Component
 }
 
 /** Nothing waits for it: it says what others may do, and the database serves without. */
-function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['disruptionBudget']): Action[] {
+function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['disruptionBudget']): EndpointAction[] {
   const { disruptionBudget: actual } = observed.children
   if (desired !== undefined) return put(observed, 'PodDisruptionBudget', actual, desired)
   if (actual === undefined || actual.metadata.deletionTimestamp !== undefined) return []
@@ -113,7 +113,7 @@ function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['
 }
 
 /** The port is claimed closed, at once; its rules come into force when the database can answer for itself. */
-function address(observed: ObservedEndpoint, desired: DesiredEndpoint): Action[] {
+function address(observed: ObservedEndpoint, desired: DesiredEndpoint): EndpointAction[] {
   const { instance, children, route, region } = observed
   if (!region) return []
   if (!route || !children.route || !desired.route)

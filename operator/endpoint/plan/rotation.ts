@@ -5,7 +5,7 @@
 
 import { type DatabaseRole, databaseRoles } from '../../../sealing/credentials.ts'
 import type { Answered } from '../../member/postgres/answer.ts'
-import type { Action } from '../../workload/actions.ts'
+import type { EndpointAction } from '../actions.ts'
 import type { ObservedEndpoint } from '../observed.ts'
 
 type Looked = Pick<ObservedEndpoint, 'credentials' | 'postgres' | 'rotations'>
@@ -34,7 +34,7 @@ export function undone({ credentials, rotations }: Looked): DatabaseRole[] {
   return credentials.previous.filter(role => isGivenUp || asked[role] !== credentials.rotations[role])
 }
 
-export function rotation(observed: ObservedEndpoint, answered: Answered): Action[] {
+export function rotation(observed: ObservedEndpoint, answered: Answered): EndpointAction[] {
   const { credentials, rotations } = observed
   const word = presentWord(observed, answered)
   if (word === undefined || credentials.state !== 'readable' || credentials.isImmutable) return []

@@ -5,7 +5,7 @@
 import { put } from '../../children/drift.ts'
 import type { Finding } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
-import type { Action } from '../../workload/actions.ts'
+import type { MemberAction } from '../actions.ts'
 import type { ObservedMember } from '../observed.ts'
 import { podRepair } from '../pod/plan/pod-repair.ts'
 import { restart } from '../pod/plan/restart.ts'
@@ -44,7 +44,7 @@ type MemberState = {
   autogrown: Autogrowth
 }
 
-export type MemberPlan = MemberState & { actions: Action[] }
+export type MemberPlan = MemberState & { actions: MemberAction[] }
 
 export function planMember(observed: ObservedMember, owner: Owner, now: number, needs: Prerequisites): MemberPlan {
   const answer = presentAnswer(observed)
@@ -60,10 +60,10 @@ export function planMember(observed: ObservedMember, owner: Owner, now: number, 
   return { ...state, actions: actionsOf(observed, owner, state, needs) }
 }
 
-function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, needs: Prerequisites): Action[] {
+function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, needs: Prerequisites): MemberAction[] {
   const repairs = podRepair(observed, state)
   // A restart is decided by the annotations once they are put back.
-  const isMisread = repairs.some(action => action.do === 'repair-pod' && Object.keys(action.annotations).length > 0)
+  const isMisread = repairs.some(({ annotations }) => Object.keys(annotations).length > 0)
   return [
     ...storage(observed, owner, state),
     ...(needs.protectsVolume ? rescue(observed, owner) : []),
@@ -78,7 +78,7 @@ function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, n
  * A volume is claimed, and a claim that waits for one replaced, only while none has been recorded; one that is lost never
  * is, and a claim that is not, or not yet, the database's is left as it is.
  */
-function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }: MemberState): Action[] {
+function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }: MemberState): MemberAction[] {
   const { instance, children, size, growthRefusal, isStrayClaim } = observed
   const recorded = instance.status?.volume
   const { claim } = children
@@ -98,9 +98,9 @@ function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }:
 }
 
 /** Configuration first; the StatefulSet once all that its pod mounts, and the network policy, exist. */
-function workload(observed: ObservedMember, { desired }: MemberState, { isComplete }: Prerequisites): Action[] {
+function workload(observed: ObservedMember, { desired }: MemberState, { isComplete }: Prerequisites): MemberAction[] {
   const { configuration, claim, statefulSet } = observed.children
-  const actions: Action[] = desired.configuration
+  const actions: MemberAction[] = desired.configuration
     ? put(observed, 'ConfigMap', configuration, desired.configuration)
     : []
   const canStart = isComplete && configuration !== undefined && claim !== undefined
@@ -111,7 +111,7 @@ function workload(observed: ObservedMember, { desired }: MemberState, { isComple
 }
 
 /** Removes from a closed copy what is its source's. One on record can have slots and subscriptions of its own. */
-function detach({ instance, postgres }: ObservedMember, { answered, fatal }: MemberState): Action[] {
+function detach({ instance, postgres }: ObservedMember, { answered, fatal }: MemberState): MemberAction[] {
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   return instance.status?.volume === undefined && !isOwn(answered) ? [{ do: 'detach' }] : []
 }

@@ -1,7 +1,7 @@
 /** Which size a Postgres has now. */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import type { PinnedSize } from '../../../crds/index.ts'
-import type { Instance } from '../../workload/instance.ts'
+import type { Instance } from '../../objects/instance.ts'
 import type { PodFacts } from './pod.ts'
 import { sizeAnnotation } from './stateful-set.ts'
 

@@ -5,9 +5,9 @@
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames, type PgVersion, type SizeShape } from '../../../crds/index.ts'
 import type { InstanceConfiguration } from '../../../instance/configuration.ts'
+import type { DataSource } from '../../objects/instance.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
 import { preloadedLibraries, renderWithDigest } from '../../postgres/configuration.ts'
-import type { DataSource } from '../../workload/instance.ts'
 
 export const instanceFile = 'instance.json'
 /** On the ConfigMap: the digest of its files, which Postgres tells of those it has read. */

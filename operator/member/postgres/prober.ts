@@ -8,8 +8,7 @@
  */
 
 import type { Logger } from 'pino'
-import { databaseRoles } from '../../../sealing/credentials.ts'
-import type { Passwords } from '../../endpoint/credentials.ts'
+import { databaseRoles, type Passwords } from '../../../sealing/credentials.ts'
 import type { PostgresObservation, PostgresTarget } from '../../postgres/administrator.ts'
 import { slowReasons } from '../../postgres/errors.ts'
 import { markOfRole } from '../../postgres/marks.ts'

@@ -5,9 +5,9 @@
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
 import { bytesTold, canonicalQuantity } from '../../../values/quantity.ts'
+import type { DataSource } from '../../objects/instance.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
-import type { DataSource } from '../../workload/instance.ts'
 import { selectedNodeAnnotation } from './copy-node.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 

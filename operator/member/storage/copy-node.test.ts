@@ -1,7 +1,7 @@
 /** On which node a copy's volume is made, and how long its pod waits for it. */
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolume, PersistentVolumeClaim, Pod } from '../../../cluster/index.ts'
-import type { Instance } from '../../workload/instance.ts'
+import type { Instance } from '../../objects/instance.ts'
 import { comesAlone, copyNodeOf, isOnlyOn, selectedNodeAnnotation } from './copy-node.ts'
 
 const expression = (operator: string, values: string[]) => ({ key: 'storage.example/node', operator, values })

@@ -9,7 +9,7 @@
  */
 import type { PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import type { Caches } from '../../caches.ts'
-import type { Instance } from '../../workload/instance.ts'
+import type { Instance } from '../../objects/instance.ts'
 import { podsOf } from '../pod/pod.ts'
 import { patienceMs } from './provisioning.ts'
 

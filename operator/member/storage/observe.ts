@@ -1,8 +1,8 @@
 /** Reads the claim and the volumes of a member: from the caches, and from the cluster itself where a cache could mislead. */
 import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import type { Caches } from '../../caches.ts'
+import type { Instance } from '../../objects/instance.ts'
 import { isUnderAnotherId, type Owner, ownerUidOf } from '../../objects/ownership.ts'
-import type { Instance } from '../../workload/instance.ts'
 import type { Volumes } from '../observed.ts'
 import { systemIdentifierOf } from './claim.ts'
 import { copyName, type VolumeFacts, volumeFacts } from './persistent-volume.ts'

@@ -4,7 +4,7 @@
  */
 import { type Cluster, type Event, isClusterError, type PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { withoutSecrets } from '../../../controller/index.ts'
-import type { Instance } from '../../workload/instance.ts'
+import type { Instance } from '../../objects/instance.ts'
 
 /** How long a claim may wait before it is asked why. */
 export const patienceMs = 5_000

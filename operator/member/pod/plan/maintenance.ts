@@ -4,7 +4,7 @@
  */
 
 import { timestamp } from '../../../../values/time.ts'
-import type { Maintenance } from '../../../workload/instance.ts'
+import type { Maintenance } from '../../../objects/instance.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { isWorthRestart } from './pending-restart.ts'
 import type { Newest } from './restart-marks.ts'

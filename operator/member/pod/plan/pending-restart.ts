@@ -2,7 +2,7 @@
 
 import { timestamp } from '../../../../values/time.ts'
 import { type Finding, yes } from '../../../objects/conditions.ts'
-import type { Instance, PendingRestart } from '../../../workload/instance.ts'
+import type { Instance, PendingRestart } from '../../../objects/instance.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { presentAnswer } from '../../postgres/answer.ts'
 import type { Newest } from './restart-marks.ts'

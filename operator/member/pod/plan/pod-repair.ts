@@ -4,9 +4,9 @@
  */
 
 import type { Pod, StatefulSet } from '../../../../cluster/index.ts'
-import type { Action } from '../../../workload/actions.ts'
 import type { ObservedMember } from '../../observed.ts'
 import type { DesiredMember } from '../../plan/desired.ts'
+import type { PodAction } from '../actions.ts'
 import { templateAnnotation } from '../stateful-set.ts'
 
 const annotationPrefix = 'espalier.dev/'
@@ -14,7 +14,7 @@ const annotationPrefix = 'espalier.dev/'
 export function podRepair(
   { children, pod: facts }: ObservedMember,
   { desired: { statefulSet } }: { desired: Pick<DesiredMember, 'statefulSet'> },
-): Action[] {
+): PodAction[] {
   const { pod, statefulSet: live } = children
   const template = statefulSet?.spec?.template
   if (pod === undefined || facts === undefined || facts.terminating || template === undefined) return []

@@ -1,8 +1,8 @@
 /** Whether the pod is restarted now, which is to delete it. Which restarts are asked for or due is the owner's to say: `restart-marks.ts`. */
 
+import type { ChildAction } from '../../../children/actions.ts'
 import { isAsDrafted } from '../../../children/drift.ts'
 import type { Finding } from '../../../objects/conditions.ts'
-import type { Action } from '../../../workload/actions.ts'
 import type { ObservedMember } from '../../observed.ts'
 import type { DesiredMember } from '../../plan/desired.ts'
 import { presentAnswer } from '../../postgres/answer.ts'
@@ -19,7 +19,7 @@ export function restart(
   observed: ObservedMember,
   { desired, fatal }: { desired: DesiredMember; fatal: Finding | undefined },
   certificateIssuedAt: number | undefined,
-): Action[] {
+): ChildAction[] {
   const { instance, children, pod } = observed
   const { statefulSet } = children
   if (!desired.statefulSet || !pod || pod.terminating || !statefulSet || !desired.size.shape) return []

@@ -5,8 +5,8 @@
  */
 
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
+import type { VolumeRecord } from '../../../objects/instance.ts'
 import { ownerUidOf } from '../../../objects/ownership.ts'
-import type { VolumeRecord } from '../../../workload/instance.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { type Answered, isOwn } from '../../postgres/answer.ts'
 import { systemIdentifierOf } from '../claim.ts'

@@ -6,14 +6,14 @@
  */
 
 import type { Owner } from '../../../objects/ownership.ts'
-import type { Action } from '../../../workload/actions.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { isStopped } from '../../pod/plan/stop.ts'
+import type { StorageAction } from '../actions.ts'
 import { reboundClaimDraft } from '../claim.ts'
 import { copyName, type VolumeChange, type VolumeFacts } from '../persistent-volume.ts'
 import { isKept, perilOf } from './peril.ts'
 
-const change = ({ name, uid }: VolumeFacts, to: VolumeChange): Action => ({
+const change = ({ name, uid }: VolumeFacts, to: VolumeChange): StorageAction => ({
   do: 'change-volume',
   name,
   uid,
@@ -24,7 +24,7 @@ const change = ({ name, uid }: VolumeFacts, to: VolumeChange): Action => ({
  * Another manager changed the volume's claimRef while the claim names the volume. Kubernetes then gives the volume to another claim, or reclaims
  * it, although Postgres runs on it.
  */
-function reserved({ instance, children: { claim }, volumes }: ObservedMember, owner: Owner): Action[] {
+function reserved({ instance, children: { claim }, volumes }: ObservedMember, owner: Owner): StorageAction[] {
   const record = instance.status?.volume
   const volume = volumes.bound ?? volumes.recorded
   if (record === undefined || volume === undefined || claim?.metadata.uid !== record.uid) return []
@@ -36,7 +36,7 @@ function reserved({ instance, children: { claim }, volumes }: ObservedMember, ow
   return [change(volume, { to: 'reserve', owner, claim: { namespace, name, uid } })]
 }
 
-export function rescue(observed: ObservedMember, owner: Owner): Action[] {
+export function rescue(observed: ObservedMember, owner: Owner): StorageAction[] {
   const reservation = reserved(observed, owner)
   if (reservation.length > 0) return reservation
   switch (perilOf(observed)) {
@@ -56,7 +56,10 @@ export function rescue(observed: ObservedMember, owner: Owner): Action[] {
  * The marks, and the reclaim policy as it was. While the database is suspended no pod holds its claim, so its volume is
  * retained throughout.
  */
-function atRest({ instance, children: { claim }, volumes: { bound }, pod }: ObservedMember, owner: Owner): Action[] {
+function atRest(
+  { instance, children: { claim }, volumes: { bound }, pod }: ObservedMember,
+  owner: Owner,
+): StorageAction[] {
   if (bound === undefined || claim === undefined) return []
   if (!bound.isMarked) return [change(bound, { to: 'mark', owner })]
   const { suspended } = instance.spec
@@ -73,7 +76,7 @@ function secured(
   { instance, volumes: { copy } }: ObservedMember,
   owner: Owner,
   volume: VolumeFacts | undefined,
-): Action[] {
+): StorageAction[] {
   const { uid } = instance.status?.volume ?? {}
   if (volume === undefined || uid === undefined) return []
   if (!volume.isRetained) return [change(volume, { to: 'retain', owner })]
@@ -83,7 +86,7 @@ function secured(
 }
 
 /** Once nothing runs and nothing is to run, the claim of a volume that goes is let go of. */
-function withoutClaim(observed: ObservedMember): Action[] {
+function withoutClaim(observed: ObservedMember): StorageAction[] {
   const { children, pod } = observed
   const { claim, statefulSet } = children
   // The claim holds its volume as a pod does: it goes when the data outlive it, and not before.
@@ -96,7 +99,7 @@ function withoutClaim(observed: ObservedMember): Action[] {
 }
 
 /** A new claim takes the volume, once nothing runs on it. */
-function rebound(observed: ObservedMember, owner: Owner): Action[] {
+function rebound(observed: ObservedMember, owner: Owner): StorageAction[] {
   const { instance, incarnation, children, pod, volumes } = observed
   const { claim } = children
   const { recorded: volume } = volumes

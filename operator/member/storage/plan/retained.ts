@@ -6,13 +6,13 @@
 
 import { childNames, labels } from '../../../../crds/index.ts'
 import type { Owner } from '../../../objects/ownership.ts'
-import type { Action } from '../../../workload/actions.ts'
 import type { ObservedMember } from '../../observed.ts'
+import type { StorageAction } from '../actions.ts'
 import { adoptedClaimDraft } from '../claim.ts'
 import { volumeToAdopt } from '../retained.ts'
 
 /** The next step of taking a volume over: its old claim is forgotten, then a new one names it. */
-export function adoption({ instance, incarnation, retained }: ObservedMember, owner: Owner): Action[] {
+export function adoption({ instance, incarnation, retained }: ObservedMember, owner: Owner): StorageAction[] {
   const volume = instance.adoptsVolumes ? volumeToAdopt(retained, owner) : undefined
   // It is on record which incarnation serves before anything is made for it.
   if (volume === undefined || instance.status?.incarnation !== incarnation) return []

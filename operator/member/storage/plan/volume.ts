@@ -5,7 +5,7 @@
 
 import type { RefusalReason } from '../../../../instance/refusal.ts'
 import { type Finding, no, yes } from '../../../objects/conditions.ts'
-import type { VolumeRecord } from '../../../workload/instance.ts'
+import type { VolumeRecord } from '../../../objects/instance.ts'
 import type { ObservedMember } from '../../observed.ts'
 import type { Answered } from '../../postgres/answer.ts'
 import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from '../../postgres/plan/health.ts'

@@ -3,7 +3,7 @@
  * instance as it is; the workload knows nothing else of its owner.
  */
 import type { Autogrow, Condition, Endpoint, IpAllowlist, ObjectMeta, PgVersion, PinnedSize } from '../../crds/index.ts'
-import type { OwnerKind } from '../objects/ownership.ts'
+import type { OwnerKind } from './ownership.ts'
 
 export type InstanceSpec = {
   region: string

@@ -1,0 +1,27 @@
+/** Actions that the plan of an endpoint can request. */
+import type { Secret } from '../../cluster/index.ts'
+import type { Rotations } from '../../crds/index.ts'
+import type { DatabaseRole } from '../../sealing/credentials.ts'
+import type { ChildAction } from '../children/actions.ts'
+import type { ServerNames } from './certificate.ts'
+
+export type EndpointAction =
+  | ChildAction
+  /** Restores the labels of a Secret. */
+  | { do: 'relabel'; secret: Secret }
+  | { do: 'mint-credentials' }
+  /** Restores the labels of the credentials Secret if it exists without them. */
+  | { do: 'find-credentials' }
+  /** Creates a new password for each of these roles and keeps the previous one. */
+  | { do: 'rotate-passwords'; rotations: Rotations }
+  /** Removes the previous passwords: Postgres has the new ones. */
+  | { do: 'forget-previous-passwords' }
+  /** Restores the previous passwords of these roles. */
+  | { do: 'take-back-passwords'; roles: readonly DatabaseRole[] }
+  | { do: 'issue-certificate'; names: ServerNames }
+  /** Records on the certificate's Secret that Postgres shows the certificate with this fingerprint. */
+  | { do: 'note-loaded'; fingerprint: string }
+  /** Claims a free port by a closed route; the previous one, if that is free. */
+  | { do: 'claim-port'; preferred: number | undefined }
+  /** Gives up a port that a gateway cannot listen on, for another one. */
+  | { do: 'leave-port'; port: number; uid: string }
