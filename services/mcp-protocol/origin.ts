@@ -1,39 +1,57 @@
 /**
- * Which pages may reach the server with a browser's help. A page that says whose it is must be of this machine or be allowed. A server that listens on this machine alone is
- * asked for by a name of this machine: any other name leads here by a page's doing (DNS rebinding).
+ * Which browser pages may send requests, and by which names a server answers. A page of another site is refused by its Origin. A page whose name was made to resolve to
+ * this server (DNS rebinding) is refused by its Host. Clients that are no browsers send no Origin, and may omit Host.
  */
+import { isIP } from 'node:net'
 import type { Headers } from '../http/message.ts'
 
-export type Access = {
-  /** As a browser writes them: scheme, host and port. */
+export type SiteRules = {
+  /** Allowed origins as browsers send them: scheme, host and port. `*` allows all. Pages of loopback names are always allowed. */
   readonly origins: readonly string[]
-  /** Whether only names of this machine, and those of the allowed origins, are names of the server. */
-  readonly isLocal: boolean
+  /**
+   * Names of this server beside loopback names, IP addresses and the names in `origins`; its own pages may send requests. `any`: Host is not checked.
+   * An IP address cannot be rebound.
+   */
+  readonly hosts: readonly string[] | 'any'
 }
 
 const loopback = new Set(['localhost', '127.0.0.1', '[::1]'])
 
-/** Whether this is a name of this machine, as URLs have it. */
+/** Whether `name` is a loopback name, as URLs write it. */
 export const isLoopbackName = (name: string | undefined): boolean => name !== undefined && loopback.has(name)
 
-/** The name in a header Host, without the port, in lower case; undefined where it is none. */
-export const nameOfHost = (host: string): string | undefined =>
+/** The name in a Host header, without the port and in lower case; undefined if the header is malformed. */
+const nameOfHost = (host: string): string | undefined =>
   /^(\[[0-9a-f:.]+\]|[^:/@\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase()
 
-/** The name in an Origin; undefined where it is no page of the web's. */
-export function nameOfOrigin(origin: string): string | undefined {
+/** The name in an Origin; undefined if it is not that of a web page. */
+function nameOfOrigin(origin: string): string | undefined {
   if (!URL.canParse(origin)) return undefined
   const { hostname, protocol } = new URL(origin)
   return protocol === 'http:' || protocol === 'https:' ? hostname : undefined
 }
 
-export function isAllowedSite({ origin, host }: Headers, { origins, isLocal }: Access): boolean {
-  if (origin !== undefined && !origins.includes(origin) && !isLoopbackName(nameOfOrigin(origin))) return false
-  if (!isLocal || host === undefined) return true
+const isAddress = (name: string): boolean => isIP(name.replace(/^\[|\]$/g, '')) !== 0
+
+function isAllowedHost(host: string, { hosts, origins }: SiteRules): boolean {
+  if (hosts === 'any') return true
   const name = nameOfHost(host)
-  return isLoopbackName(name) || (name !== undefined && origins.some(allowed => nameOfOrigin(allowed) === name))
+  if (name === undefined) return false
+  return isLoopbackName(name) || isAddress(name) || hosts.includes(name) || origins.map(nameOfOrigin).includes(name)
 }
 
-/** `host`: where the server listens. */
+function isAllowedOrigin(origin: string, { hosts, origins }: SiteRules): boolean {
+  if (origins.includes('*') || origins.includes(origin)) return true
+  const name = nameOfOrigin(origin)
+  return isLoopbackName(name) || (name !== undefined && hosts !== 'any' && hosts.includes(name))
+}
+
+/** The header by which a request is refused; undefined if it is allowed. */
+export function refusedHeader({ host, origin }: Headers, rules: SiteRules): 'Host' | 'Origin' | undefined {
+  if (host !== undefined && !isAllowedHost(host, rules)) return 'Host'
+  return origin !== undefined && !isAllowedOrigin(origin, rules) ? 'Origin' : undefined
+}
+
+/** Whether a server that listens on `host` is reachable from this machine only. */
 export const isLocalAddress = (host: string): boolean =>
   isLoopbackName(host) || host === '::1' || host.startsWith('127.')

@@ -8,7 +8,7 @@ import { bodyRefusal, json, jsonError, wrongMethod } from '../http/json-answers.
 import type { Handler, HttpResponse } from '../http/message.ts'
 import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
-import { isAllowedSite, isLocalAddress } from '../mcp-protocol/origin.ts'
+import { isLocalAddress, refusedHeader, type SiteRules } from '../mcp-protocol/origin.ts'
 import type { HttpSettings } from './configuration/types.ts'
 import type { Authentication } from './credentials/types.ts'
 import { createEndpoint } from './wire/http.ts'
@@ -42,8 +42,8 @@ function renderError(error: unknown, report: (error: unknown) => void): HttpResp
 export function createMcpServer(options: ServerOptions): Server {
   const { wires, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api } = options
   const { name, version } = wires.core.server
-  const access = { origins: settings.allowedOrigins, isLocal: isLocalAddress(settings.host) }
-  const endpoint = createEndpoint({ ...wires, authentication, access, resourceMetadata })
+  const sites: SiteRules = { origins: settings.allowedOrigins, hosts: isLocalAddress(settings.host) ? [] : 'any' }
+  const endpoint = createEndpoint({ ...wires, authentication, sites, resourceMetadata })
 
   const routes = getRoutes('/health', json(200, { status: 'ok', server: name, version }))
 
@@ -51,7 +51,8 @@ export function createMcpServer(options: ServerOptions): Server {
     const { path } = head
     if (path === '/mcp/v1') return endpoint(head, body, signal)
     if (path.startsWith('/api/')) {
-      if (!isAllowedSite(head.headers, access)) return jsonError(403, 'requests of this site are not allowed')
+      if (refusedHeader(head.headers, sites) !== undefined)
+        return jsonError(403, 'requests of this site are not allowed')
       return api(head, body, signal)
     }
     const matched = matchRoute(routes, head)

@@ -20,7 +20,7 @@ import {
   type RequestMessage,
 } from '../../mcp-protocol/json-rpc.ts'
 import { messageTextOf } from '../../mcp-protocol/message-text.ts'
-import { type Access, isAllowedSite } from '../../mcp-protocol/origin.ts'
+import { refusedHeader, type SiteRules } from '../../mcp-protocol/origin.ts'
 import { isLegacyVersion } from '../../mcp-protocol/versions.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import { CoreError } from '../core/errors.ts'
@@ -42,7 +42,7 @@ type EndpointParts = {
   readonly modern: Modern
   /** undefined: off, everybody may do everything. */
   readonly authentication: Authentication | undefined
-  readonly access: Access
+  readonly sites: SiteRules
   /** Where clients find out how to get a token (RFC 9728), where there is such a place. */
   readonly resourceMetadata: string | undefined
 }
@@ -85,7 +85,7 @@ type Exchange = {
 }
 
 export function createEndpoint(parts: EndpointParts): Handler {
-  const { core, authentication, modern, access, resourceMetadata } = parts
+  const { core, authentication, modern, sites, resourceMetadata } = parts
 
   /** A login, which comes without a token. */
   function openCall(parsed: Parsed): boolean {
@@ -205,7 +205,7 @@ export function createEndpoint(parts: EndpointParts): Handler {
 
   return async (head, body, signal) => {
     const { method, headers } = head
-    if (!isAllowedSite(headers, access)) return jsonError(403, 'requests of this site are not allowed')
+    if (refusedHeader(headers, sites) !== undefined) return jsonError(403, 'requests of this site are not allowed')
     if (method !== 'POST') return wrongMethod(['POST'])
     if (!isContentType(headers['content-type'], 'application/json'))
       return jsonError(415, 'the body must be application/json')
