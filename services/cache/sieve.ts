@@ -1,7 +1,7 @@
 /**
- * A bounded cache with SIEVE eviction (Zhang and others, "SIEVE is Simpler than LRU", NSDI 2024): entries stand in the order they came in, being
- * read only marks one, and a hand walks from the oldest to the newest and drops the first it finds unmarked, taking marks away as it passes.
- * It promises that it never holds more than `capacity` entries, and that reading costs no more than a look-up in a Map.
+ * A bounded cache with SIEVE eviction (Zhang and others, "SIEVE is Simpler than LRU", NSDI 2024), for caches that every request reads. Entries are in the order of their
+ * insertion; a read marks one; a hand walks from the oldest to the newest, removes the marks it passes, and drops the first entry without a mark. It promises that it never
+ * holds more than `capacity` entries, and that a read costs no more than one in a Map. Every other bounded cache is an `LRUCache` of the package `lru-cache`.
  */
 
 type Entry<Value> = {

@@ -171,7 +171,7 @@ describe('a connection', () => {
     expect(kept).toBeGreaterThan(100)
     expect(kept).toBeLessThanOrEqual(301)
     for (let number = 0; number < 5; number++) await connection.run([{ text: 'SELECT 1, 2', values: [] }], false)
-    expect(await prepared()).toBe(kept)
+    expect(await prepared()).toBeLessThanOrEqual(kept)
   })
 
   test('gives cells as bytes: text of any kind, and binary where asked', async () => {
