@@ -43,7 +43,8 @@ const sharedByServices: Record<string, string[]> = {
   providers: [],
   'mcp-protocol': ['http'],
   cache: [],
-  retrieval: ['postgres'],
+  tokens: [],
+  retrieval: ['postgres', 'tokens'],
 }
 /** What tests of a service may import of another: the tool server is tested behind the bridge as well. */
 const partnersInTests: Record<string, string[]> = { mcp: ['mcp-bridge'] }

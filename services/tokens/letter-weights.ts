@@ -1,5 +1,5 @@
 /**
- * Weights of the estimate in expected-tokens.ts, as bytes in Base64: six tables for pairs of symbols (1,024 each), 48 weights for case and length, and 16 x 24 shares, which correct the
+ * Weights of the estimate in expected.ts, as bytes in Base64: six tables for pairs of symbols (1,024 each), 48 weights for case and length, and 16 x 24 shares, which correct the
  * sum by the length of the word. They were fitted to where the tokenizer o200k_base cuts 200,000 words of English documents and random letters, each behind nothing, a space, a tab or
  * a punctuation mark.
  */

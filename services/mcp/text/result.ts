@@ -1,7 +1,7 @@
 /** The whole text of a result of a query: how many rows, the rows as data, and how to go on. It stays within the tokens of one result, as far as an estimate can tell. */
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
+import { atMostTokens } from '../../tokens/at-most.ts'
 import { type PageRows, plainTable, tableText } from './table.ts'
-import { atMostTokens } from './tokens.ts'
 
 type ResultRows = {
   readonly database: string

@@ -2,8 +2,9 @@
  * Rows as a model reads them: a header, then one line for each row, columns apart by tabs, in the text form of COPY: `\N` is NULL and an empty string is empty; tabs, line ends and backslashes
  * in values are escaped, so that a line is a row. Wide values are shortened, and lines end where the tokens do.
  */
-import { expectedTokens } from './expected-tokens.ts'
-import { atMostTokens } from './tokens.ts'
+
+import { atMostTokens } from '../../tokens/at-most.ts'
+import { expectedTokens } from '../../tokens/expected.ts'
 
 type Cell = string | null
 

@@ -1,9 +1,9 @@
 /** `generate_embedding`: the vector of a text, by the configured model. Vectors take many tokens; one that would take more than a result may is shown in part, and says so. */
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
+import { atMostTokens } from '../../tokens/at-most.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import { type Tool, type ToolDefinition, toolError, toolText } from '../core/tool.ts'
-import { atMostTokens } from '../text/tokens.ts'
 import { textArgument } from './arguments.ts'
 
 const definition: ToolDefinition = {

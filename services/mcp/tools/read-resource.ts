@@ -1,6 +1,7 @@
 /** `read_resource`: resources for clients that know only tools. It reads what `resources/read` reads, by the same providers. */
 
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
+import { atMostTokens } from '../../tokens/at-most.ts'
 import { suggestion } from '../catalogue/names.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
@@ -10,7 +11,6 @@ import { CoreError } from '../core/errors.ts'
 import type { ResourceProvider } from '../core/resource.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import { saysFailure } from '../resources/failure.ts'
-import { atMostTokens } from '../text/tokens.ts'
 import { flagArgument, textArgument } from './arguments.ts'
 import { line, pageOf, start } from './pages.ts'
 

@@ -2,6 +2,7 @@
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
+import { atMostTokens } from '../../tokens/at-most.ts'
 import {
   extensionOf,
   figuresOf,
@@ -17,7 +18,6 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { atMostTokens } from '../text/tokens.ts'
 import { numberArgument, textArgument } from './arguments.ts'
 import { onDatabase } from './on-database.ts'
 import { line, pageOf, shortened, start } from './pages.ts'
