@@ -6,7 +6,7 @@ export type TimeLimits = { readonly statementTimeoutMs: number }
 /** `snapshot`: READ ONLY, with all statements seeing the same. */
 export type TransactionKind = 'read' | 'snapshot' | 'write'
 
-const beginnings = {
+export const beginnings = {
   read: 'BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY',
   snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
   write: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',

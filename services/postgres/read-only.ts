@@ -1,6 +1,11 @@
-/** Statements that a program wrote itself, run so that they can change nothing: in one READ ONLY transaction on one snapshot, within limits of time and size, rolled back at its end. */
-import { beginSteps, endOfRead, type TimeLimits } from './bounded-transaction.ts'
+/**
+ * Runs statements that a program wrote itself so that they can change nothing: in one READ ONLY transaction on one snapshot, which is never committed. `readOnly` is for the
+ * statements of a request, and limits their time and size. `withSnapshot` is for what a service reads for itself.
+ */
+import type { Address } from './address.ts'
+import { beginnings, beginSteps, endOfRead, type TimeLimits } from './bounded-transaction.ts'
 import type { OwnStatement } from './cells.ts'
+import { withClient } from './connect.ts'
 import type { Connection } from './connection.ts'
 import type { Field } from './messages.ts'
 import type { Step } from './run.ts'
@@ -37,4 +42,23 @@ export async function readOnly(
     columns: connection.fields[begin.length + index] ?? [],
     rows: texts[begin.length + index]?.decoded() ?? [],
   }))
+}
+
+/** Runs one statement with parameters; returns its rows, columns by name. */
+export type SnapshotQuery = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
+
+/**
+ * Opens a connection, and passes `read` a query function for it. The `search_path` is empty, so that types are printed with their schemas.
+ * @throws ConnectionFailure, what `read` throws
+ */
+export function withSnapshot<T>(address: Address, read: (query: SnapshotQuery) => Promise<T>): Promise<T> {
+  return withClient(address, async client => {
+    await client.query(beginnings.snapshot)
+    await client.query(`SET LOCAL search_path = ''`)
+    return await read(async <Row>(text: string, values: readonly unknown[] = []) => {
+      const { rows } = await client.query(text, [...values])
+      // What each statement selects is known where it is written.
+      return rows as Row[]
+    })
+  })
 }

@@ -1,9 +1,9 @@
 /**
- * Reads the schema cache from a database: the thin shell around relationships.ts and view-columns.ts. It works in slices and gives way to requests between them,
- * so that a reload of ten thousand tables is not felt by whoever is being served meanwhile.
+ * Reads the schema cache from a database: the thin shell around relationships.ts and view-columns.ts. It works in slices and yields the event loop between them, so that a
+ * reload of ten thousand tables does not delay requests.
  */
 import type { Address } from '../postgres/address.ts'
-import { withClient } from '../postgres/connect.ts'
+import { type SnapshotQuery, withSnapshot } from '../postgres/read-only.ts'
 import {
   computedColumnsQuery,
   computedRelationshipsQuery,
@@ -35,9 +35,6 @@ export class MissingSchemas extends Error {
     this.name = 'MissingSchemas'
   }
 }
-
-/** Runs one statement with parameters and gives its rows, columns by name. */
-type RunQuery = (text: string, values?: readonly unknown[]) => Promise<Record<string, unknown>[]>
 
 type SchemaCacheScope = {
   schemas: readonly string[]
@@ -71,6 +68,15 @@ type RelationRow = {
   columns: ColumnRow[]
 }
 
+type ForeignKeyRow = {
+  name: string
+  source: number
+  target: number
+  source_columns: number[]
+  target_columns: number[]
+  is_unique: boolean
+}
+
 const slice = 250
 const giveWay = () => new Promise<void>(resolve => setImmediate(resolve))
 
@@ -95,74 +101,54 @@ function put<T>(map: Map<string, Map<string, T[]>>, { schema, name }: { schema: 
  * @throws MissingSchemas, ConnectionFailure
  */
 export function readSchemaCache(address: Address, scope: SchemaCacheScope): Promise<SchemaCache> {
-  return withClient(address, async client => {
-    await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
-    await client.query(`SET LOCAL search_path = ''`)
-    return await loadSchemaCache(async (text, values = []) => (await client.query(text, [...values])).rows, scope)
-  })
+  return withSnapshot(address, query => loadSchemaCache(query, scope))
 }
 
 /**
  * Reads everything over one connection; `query` is expected to run inside one read-only transaction, with an empty search_path.
- * @throws MissingSchemas, as PostgREST does: what is misspelt would answer 404 to everything.
+ * @throws MissingSchemas, as PostgREST does: with a misspelt schema every request would return 404.
  */
-export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope): Promise<SchemaCache> {
-  // Each row below is what its query in queries.ts selects; the catalogs are trusted to keep to their own types.
-  const rows = async <Row>(text: string, values?: readonly unknown[]) => (await query(text, values)) as Row[]
-  const schemas = await rows<{ name: string; description: string | null }>(schemasQuery, [scope.schemas])
+export async function loadSchemaCache(query: SnapshotQuery, scope: SchemaCacheScope): Promise<SchemaCache> {
+  // The types of the rows are what queries.ts selects; the catalogs are trusted to keep to their own types.
+  const schemas = await query<{ name: string; description: string | null }>(schemasQuery, [scope.schemas])
   refuseMissing(
     scope.schemas,
     schemas.map(({ name }) => name),
   )
-  const relationRows = await rows<RelationRow>(relationsQuery)
-  const foreignKeyRows = await rows<{
-    name: string
-    source: number
-    target: number
-    source_columns: number[]
-    target_columns: number[]
-    is_unique: boolean
-  }>(foreignKeysQuery)
-  const viewRows = await rows<{ oid: number; tree: string }>(viewsQuery)
-  const routines = await loadRoutines(rows, scope)
-  const computed = await rows<{ schema: string; name: string; source: number; target: number; to_one: boolean }>(
-    computedRelationshipsQuery,
-  )
-  const computedRows = await rows<{ schema: string; name: string; column: string }>(computedColumnsQuery, [
-    scope.schemas,
-  ])
-  const representations = await rows<{ source: string; target: string; schema: string; name: string }>(
-    representationsQuery,
-  )
-  const mediaHandlers = await loadMediaHandlers(rows, scope.schemas)
-  const zones = scope.timeZones ? await rows<{ name: string }>(timeZonesQuery) : []
+  const relations = await readRelations(query)
+  const routines = await loadRoutines(query, scope)
+  const computed = await query<ComputedRow>(computedRelationshipsQuery)
+  const computedColumns = await loadComputedColumns(query, scope.schemas)
+  const representations = await loadRepresentations(query)
+  const mediaHandlers = await loadMediaHandlers(query, scope.schemas)
+  const zones = scope.timeZones ? await query<{ name: string }>(timeZonesQuery) : []
 
-  const facts = new Map<number, RelationFacts>()
-  await inSlices(relationRows, ({ oid, schema, name, is_view, primary_key, columns }) => {
-    const columnNames = new Map(columns.map(([column, number]) => [number, column]))
-    facts.set(oid, { oid, schema, name, isView: is_view, columnNames, primaryKey: primary_key ?? [] })
-  })
-  const origins = new Map<number, ColumnOrigin[]>()
-  await inSlices(viewRows, ({ oid, tree }) => {
-    origins.set(oid, columnOrigins(tree))
-  })
-  const shown = new Shown(origins)
-  const primaryKeys = new Map<number, readonly number[]>()
-  await inSlices([...facts.values()], ({ oid, isView, primaryKey }) => {
-    primaryKeys.set(oid, isView ? shown.primaryKey(oid, facts) : primaryKey)
-  })
+  const resolved = await resolveRelations(relations)
+  const relationships = await relationshipsOf(resolved, relations.foreignKeys)
+  putComputed(relationships, resolved.facts, computed)
+  return {
+    tables: await tablesOf(relations.rows, resolved.primaryKeys),
+    relationships,
+    routines,
+    representations,
+    computedColumns,
+    mediaHandlers,
+    timeZones: new Set(zones.map(({ name }) => name)),
+    schemaDescriptions: new Map(schemas.map(({ name, description }) => [name, description])),
+  }
+}
 
-  const tables = new Map<string, Map<string, Table>>()
-  await inSlices(relationRows, row => {
-    const { schema, name } = row
-    const inSchema = tables.get(schema) ?? new Map<string, Table>()
-    tables.set(schema, inSchema)
-    const key = primaryKeys.get(row.oid) ?? []
-    inSchema.set(name, toTable(row, key))
-  })
+type RelationRows = {
+  readonly rows: readonly RelationRow[]
+  readonly foreignKeys: readonly ForeignKey[]
+  /** The rules of views. */
+  readonly views: readonly { readonly oid: number; readonly tree: string }[]
+}
 
-  const relationships = new Map<string, Map<string, Relationship[]>>()
-  const foreignKeys: ForeignKey[] = foreignKeyRows.map(row => ({
+async function readRelations(query: SnapshotQuery): Promise<RelationRows> {
+  const rows = await query<RelationRow>(relationsQuery)
+  const keys = await query<ForeignKeyRow>(foreignKeysQuery)
+  const foreignKeys = keys.map(row => ({
     name: row.name,
     source: row.source,
     target: row.target,
@@ -170,10 +156,64 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
     targetColumns: row.target_columns,
     isUnique: row.is_unique,
   }))
+  return { rows, foreignKeys, views: await query<{ oid: number; tree: string }>(viewsQuery) }
+}
+
+/** What the relationships between relations follow from. */
+type Resolved = {
+  readonly facts: ReadonlyMap<number, RelationFacts>
+  readonly shown: Shown
+  readonly primaryKeys: ReadonlyMap<number, readonly number[]>
+}
+
+async function resolveRelations({ rows, views }: RelationRows): Promise<Resolved> {
+  const facts = new Map<number, RelationFacts>()
+  await inSlices(rows, ({ oid, schema, name, is_view, primary_key, columns }) => {
+    const columnNames = new Map(columns.map(([column, number]) => [number, column]))
+    facts.set(oid, { oid, schema, name, isView: is_view, columnNames, primaryKey: primary_key ?? [] })
+  })
+  const origins = new Map<number, ColumnOrigin[]>()
+  await inSlices(views, ({ oid, tree }) => {
+    origins.set(oid, columnOrigins(tree))
+  })
+  const shown = new Shown(origins)
+  const primaryKeys = new Map<number, readonly number[]>()
+  await inSlices([...facts.values()], ({ oid, isView, primaryKey }) => {
+    primaryKeys.set(oid, isView ? shown.primaryKey(oid, facts) : primaryKey)
+  })
+  return { facts, shown, primaryKeys }
+}
+
+async function tablesOf(
+  rows: readonly RelationRow[],
+  primaryKeys: Resolved['primaryKeys'],
+): Promise<SchemaCache['tables']> {
+  const tables = new Map<string, Map<string, Table>>()
+  await inSlices(rows, row => {
+    const inSchema = tables.get(row.schema) ?? new Map<string, Table>()
+    tables.set(row.schema, inSchema)
+    inSchema.set(row.name, toTable(row, primaryKeys.get(row.oid) ?? []))
+  })
+  return tables
+}
+
+type Relationships = Map<string, Map<string, Relationship[]>>
+
+async function relationshipsOf(
+  { facts, shown, primaryKeys }: Resolved,
+  foreignKeys: readonly ForeignKey[],
+): Promise<Relationships> {
+  const relationships: Relationships = new Map()
   await giveWay()
   await inSlices(keyRelationships(facts, foreignKeys, shown, primaryKeys), relationship => {
     put(relationships, relationship.source, relationship)
   })
+  return relationships
+}
+
+type ComputedRow = { schema: string; name: string; source: number; target: number; to_one: boolean }
+
+function putComputed(relationships: Relationships, facts: Resolved['facts'], computed: readonly ComputedRow[]): void {
   for (const { schema, name, source, target, to_one } of computed) {
     const [from, to] = [facts.get(source), facts.get(target)]
     if (from === undefined || to === undefined) continue
@@ -186,24 +226,26 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
       toOne: to_one,
     })
   }
-  const computedColumns = new Map<string, Map<string, string[]>>()
-  for (const row of computedRows) put(computedColumns, row, row.column)
+}
 
-  return {
-    tables,
-    relationships,
-    routines,
-    representations: new Map(
-      representations.map(({ source, target, schema, name }) => [
-        representationKey(source, target),
-        { source, target, function: { schema, name } },
-      ]),
-    ),
-    computedColumns,
-    mediaHandlers,
-    timeZones: new Set(zones.map(({ name }) => name)),
-    schemaDescriptions: new Map(schemas.map(({ name, description }) => [name, description])),
-  }
+async function loadComputedColumns(
+  query: SnapshotQuery,
+  schemas: readonly string[],
+): Promise<SchemaCache['computedColumns']> {
+  const found = new Map<string, Map<string, string[]>>()
+  const rows = await query<{ schema: string; name: string; column: string }>(computedColumnsQuery, [schemas])
+  for (const row of rows) put(found, row, row.column)
+  return found
+}
+
+async function loadRepresentations(query: SnapshotQuery): Promise<SchemaCache['representations']> {
+  const rows = await query<{ source: string; target: string; schema: string; name: string }>(representationsQuery)
+  return new Map(
+    rows.map(({ source, target, schema, name }) => [
+      representationKey(source, target),
+      { source, target, function: { schema, name } },
+    ]),
+  )
 }
 
 function refuseMissing(wanted: readonly string[], found: readonly string[]): void {
@@ -241,10 +283,8 @@ function toTable(row: RelationRow, key: readonly number[]): Table {
   }
 }
 
-type Rows = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>
-
-async function loadRoutines(rows: Rows, scope: SchemaCacheScope): Promise<SchemaCache['routines']> {
-  const found = await rows<{
+async function loadRoutines(query: SnapshotQuery, scope: SchemaCacheScope): Promise<SchemaCache['routines']> {
+  const found = await query<{
     schema: string
     name: string
     description: string | null
@@ -280,8 +320,8 @@ async function loadRoutines(rows: Rows, scope: SchemaCacheScope): Promise<Schema
   return routines
 }
 
-async function loadMediaHandlers(rows: Rows, schemas: readonly string[]): Promise<MediaHandler[]> {
-  const found = await rows<{
+async function loadMediaHandlers(query: SnapshotQuery, schemas: readonly string[]): Promise<MediaHandler[]> {
+  const found = await query<{
     schema: string
     name: string
     is_aggregate: boolean

@@ -3,6 +3,7 @@ import type pg from 'pg'
 import { connectionAddress } from '../../postgres/address.ts'
 import { withClient } from '../../postgres/connect.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
+import { withSnapshot } from '../../postgres/read-only.ts'
 import { MissingSchemas, readSchemaCache as readCache } from '../../schema-cache/load.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
@@ -75,14 +76,14 @@ export type SettingsOfRoles = {
 }
 
 export function readRoleSettings({ dbUri }: RestConfiguration): Promise<SettingsOfRoles> {
-  return withClient(connectionAddress(dbUri), async client => {
-    const { rows } = await client.query<RoleSettingRow>(roleSettingsQuery)
-    const timeout = await client.query<{ milliseconds: string }>(statementTimeoutQuery)
-    const secrets = await client.query<{ name: string }>(readableSecretsQuery)
+  return withSnapshot(connectionAddress(dbUri), async query => {
+    const rows = await query<RoleSettingRow>(roleSettingsQuery)
+    const [timeout] = await query<{ milliseconds: string }>(statementTimeoutQuery)
+    const secrets = await query<{ name: string }>(readableSecretsQuery)
     return {
       byRole: roleSettings(rows),
-      statementTimeoutMs: Number(timeout.rows[0]?.milliseconds ?? 0),
-      readableSecrets: secrets.rows.map(({ name }) => name),
+      statementTimeoutMs: Number(timeout?.milliseconds ?? 0),
+      readableSecrets: secrets.map(({ name }) => name),
     }
   })
 }
