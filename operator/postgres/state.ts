@@ -5,7 +5,9 @@
 import { escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import { maintenanceDatabase, monitorRole, readerRole, replicationRole, statisticsLibrary } from './configuration.ts'
+import type { Connection } from './connection.ts'
 import { type CopyState, copyState } from './copy.ts'
+import { PostgresError } from './errors.ts'
 
 /** pg_authid, as far as we look after it. */
 export type RoleState = {
@@ -204,4 +206,11 @@ SELECT json_build_object(
     initialDatabase,
     maintenanceDatabase,
   ],
+}
+
+/** @throws PostgresError */
+export async function readState(connection: Connection): Promise<ServerState> {
+  const [row] = await connection.rows<{ state: ServerState }>(stateQuery)
+  if (row === undefined) throw new PostgresError('statement', 'the server answered without a row')
+  return row.state
 }

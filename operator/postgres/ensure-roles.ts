@@ -1,0 +1,105 @@
+/** Creates the roles, the application database and its grants, or corrects what differs; opens a copy once they are right. */
+import type { Logger } from 'pino'
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
+import type { Connection, PostgresTarget } from './connection.ts'
+import { openStatements } from './copy.ts'
+import { markOfRole } from './marks.ts'
+import {
+  createDatabase,
+  grantStatements,
+  grantsMade,
+  ifUnchanged,
+  parseMark,
+  platformStatements,
+  type RolePasswords,
+  roleStatements,
+  schemaQuery,
+  type ToolsFacts,
+  toolStatements,
+  toolsMade,
+  toolsQuery,
+} from './roles.ts'
+import { scramVerifier } from './scram.ts'
+import type { Sessions } from './sessions.ts'
+import { readState, type ServerState } from './state.ts'
+
+export type DesiredRoles = {
+  passwords: Readonly<Record<DatabaseRole, string>>
+  /** Names these passwords (marks.ts). */
+  mark: string
+}
+
+/**
+ * Reads the passwords from the cluster, not from a cache. It is called with the lock on roles, so an operator that lost its
+ * lease while it was frozen never sets a password that has been replaced since.
+ */
+export type ReadDesiredRoles = () => Promise<DesiredRoles>
+
+/** It copies a template, and waits for the disk. */
+const createDatabaseTimeoutMs = 30_000
+
+/** With the lock on roles: does what `ensureRoles` of the administrator promises, but for opening a copy. */
+export async function ensureRoles(
+  { connect }: Sessions,
+  connection: Connection,
+  target: PostgresTarget,
+  desired: ReadDesiredRoles,
+  signal: AbortSignal,
+  logger: Logger,
+): Promise<void> {
+  const state = await ensureRolesAndDatabase(connection, await desired())
+  if (grantsMade(state) && toolsMade(state)) return
+  const work = (inside: Connection) => grantInside(connection, inside, state)
+  await connect(target, applicationDatabase, signal, work, state.version)
+  logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
+}
+
+/** Opens a closed copy, unless it still has something of its source's, or a role has another password than the desired one. */
+export async function openCopy(connection: Connection, desired: ReadDesiredRoles): Promise<void> {
+  const state = await readState(connection)
+  const { dataDirectory, copy } = state
+  if (!copy.isClosed || copy.inherited > 0 || !haveMark(state, await desired())) return
+  for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
+}
+
+/** Reads the state again between the two: each writes its mark over the mark of the one before. */
+async function grantInside(connection: Connection, inside: Connection, state: ServerState): Promise<void> {
+  if (!grantsMade(state)) await makeGrants(inside, state)
+  const after = await readState(connection)
+  if (toolsMade(after)) return
+  const [facts] = await inside.rows<ToolsFacts>(toolsQuery)
+  if (facts !== undefined) await inside.transaction([...ifUnchanged(after), ...toolStatements(after, facts)])
+}
+
+async function makeGrants(connection: Connection, state: ServerState): Promise<void> {
+  const schemas = await connection.rows<{ name: string }>(schemaQuery)
+  const names = schemas.map(({ name }) => name)
+  await connection.transaction([...ifUnchanged(state), ...grantStatements(state, names)])
+}
+
+/** Everything but the grants inside the application database. @returns the state after it */
+async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRoles): Promise<ServerState> {
+  const state = await readState(connection)
+  const statements = [...roleStatements(state, await passwordsToSet(state, desired)), ...platformStatements(state)]
+  await connection.transaction(statements)
+  if (state.database === null && !state.hasInitialDatabase) {
+    await connection.alone(createDatabase, createDatabaseTimeoutMs)
+  }
+  return statements.length > 0 || state.database === null ? readState(connection) : state
+}
+
+const hasMark = (state: ServerState, role: DatabaseRole, mark: string): boolean =>
+  parseMark(state.roles[role]?.comment).credentials === markOfRole(mark, role)
+
+const haveMark = (state: ServerState, { mark }: DesiredRoles): boolean =>
+  databaseRoles.every(role => hasMark(state, role, mark))
+
+/** The verifiers of the roles whose password does not carry the desired mark. */
+async function passwordsToSet(state: ServerState, { passwords, mark }: DesiredRoles): Promise<RolePasswords> {
+  const entries = await Promise.all(
+    databaseRoles.map(async role => {
+      return hasMark(state, role, mark) ? [] : [[role, await scramVerifier(passwords[role])] as const]
+    }),
+  )
+  return { mark, verifiers: Object.fromEntries(entries.flat()) }
+}
