@@ -1,20 +1,20 @@
 /**
- * Errands: work that outlives a pass, such as a measurement of minutes, a checkpoint, a check of all checksums or an
- * upload. A pass asks for one and is told at once how it stands; the errand runs beside the passes, and its subject is
- * looked at again when it ends. What is promised:
+ * Errands: work that takes longer than a pass, such as a measurement of minutes, a checkpoint, a check of all checksums or an
+ * upload. A pass asks for an errand and gets its state at once. The errand runs beside the passes; its subject is enqueued
+ * when it ends. Guarantees:
  *
- * - One errand of a kind runs for a subject at a time, and of each kind at most so many at once; the others wait their turn.
- * - It has no time limit, but one on standing still: whoever reports no progress for `stallMs` is cancelled and has failed.
- * - Nothing is kept of it but in memory. After a crash the first pass asks again; an errand that can be found where it is
- *   done (`find`: a Job, a backend of Postgres, an upload) is joined or its result is taken, and begun anew otherwise.
+ * - For each subject one errand of a kind runs at a time, and of each kind at most `atOnce`; the others wait.
+ * - An errand has no time limit. One that reports no progress for `stallMs` is cancelled and fails.
+ * - Its state is only in memory. After a crash the first pass asks again. `find` looks for an errand that still runs or has
+ *   ended (a Job, a backend of Postgres, an upload); without one the errand starts again.
  */
 import type { Logger } from 'pino'
 import { type Clock, systemClock } from '../../cluster/informer/index.ts'
 
-/** What an errand works with: it ends what it began when the signal aborts, and reports each time that it is further. */
+/** An errand stops its work when the signal aborts, and calls `progressed` each time it is further. */
 export type ErrandContext = { signal: AbortSignal; progressed: () => void }
 
-/** What is found of an errand that another pass began, maybe another process, before a crash. */
+/** An errand that another pass began, maybe in another process before a crash. */
 type Found<Result> =
   | { state: 'absent' }
   | { state: 'running'; join: () => Promise<Result> }
@@ -23,7 +23,7 @@ type Found<Result> =
 export type Errand<Result> = {
   /** `measure`, `checkpoint`: a subject has at most one errand of a kind. */
   kind: string
-  /** What it is done for. Another value ends the one that runs for the former, and what came of it counts no more. */
+  /** What it is done for. Another value cancels the errand that runs and discards its result. */
   purpose: string
   find?: (context: ErrandContext) => Promise<Found<Result>>
   run: (context: ErrandContext) => Promise<Result>
@@ -36,13 +36,13 @@ type ErrandState<Result> =
   | { state: 'succeeded'; at: number; tookMs: number; result: Result }
   | { state: 'failed'; at: number; tookMs: number; error: unknown }
 
-/** How the errands of one kind are run. */
+/** The limits on the errands of one kind. */
 export type ErrandLimits = {
-  /** So many at once, of all subjects. */
+  /** Most that run at once, of all subjects. */
   atOnce: number
-  /** So many wait for their turn; who comes after that asks again. */
+  /** Most that wait. A caller beyond that gets `waiting` and has to ask again. */
   mostWaiting: number
-  /** Without progress for so long an errand is cancelled. */
+  /** An errand without progress for this time is cancelled. */
   stallMs: number
 }
 
@@ -52,12 +52,12 @@ export class StalledError extends Error {
 
 /** The errands of one kind, by the keys of their subjects. */
 type Errands<Result> = {
-  /** Has it done, unless it runs, waits or has ended for this purpose already. */
+  /** Starts the errand, unless it runs, waits or has ended for this purpose already. */
   ask(key: string, errand: Errand<Result>): ErrandState<Result>
   state(key: string): ErrandState<Result> | undefined
-  /** Ends it and forgets it: asked for again, it is done again. */
+  /** Cancels the errand and discards its state. */
   cancel(key: string): void
-  /** Ends all, and waits until none runs; after `graceMs` (5 s) those that do not end are named in the log. */
+  /** Cancels all errands and waits until none runs, at most `graceMs` (5 s); logs those that still run then. */
   stop(graceMs?: number): Promise<void>
 }
 
@@ -75,31 +75,94 @@ type ErrandOptions = {
   clock?: Clock
 }
 
-export function createErrands<Result>({ limits, onEnd, logger, clock = systemClock }: ErrandOptions): Errands<Result> {
-  const entries = new Map<string, Entry<Result>>()
-  /** Keys that wait, in the order in which they came. */
-  const waiting = new Set<string>()
-  const running = new Map<Promise<void>, { key: string; kind: string }>()
-  let stopped = false
+export function createErrands<Result>(options: ErrandOptions): Errands<Result> {
+  return new ErrandQueue<Result>(options)
+}
 
-  const carryOut = async (errand: Errand<Result>, context: ErrandContext): Promise<Result> => {
-    if (errand.find === undefined) return errand.run(context)
-    const found = await errand.find(context)
-    if (found.state === 'done') return found.result
-    return found.state === 'running' ? found.join() : errand.run(context)
+class ErrandQueue<Result> implements Errands<Result> {
+  readonly #limits: ErrandLimits
+  readonly #onEnd: (key: string) => void
+  readonly #logger: Logger
+  readonly #clock: Clock
+  readonly #entries = new Map<string, Entry<Result>>()
+  /** Keys in the order in which they were asked for. */
+  readonly #waiting = new Set<string>()
+  readonly #running = new Map<Promise<void>, { key: string; kind: string }>()
+  #isStopped = false
+
+  constructor({ limits, onEnd, logger, clock = systemClock }: ErrandOptions) {
+    this.#limits = limits
+    this.#onEnd = onEnd
+    this.#logger = logger
+    this.#clock = clock
   }
 
-  const begin = async (key: string, entry: Entry<Result>): Promise<void> => {
-    const { errand, abort } = entry
-    const since = clock.now()
+  ask(key: string, errand: Errand<Result>): ErrandState<Result> {
+    const entry = this.#entries.get(key)
+    if (entry?.errand.purpose === errand.purpose) return entry.state
+    if (entry !== undefined) this.#remove(key, 'it is done for something else now')
+    return this.#add(key, errand)
+  }
+
+  state(key: string): ErrandState<Result> | undefined {
+    return this.#entries.get(key)?.state
+  }
+
+  cancel(key: string): void {
+    this.#remove(key, 'it is not wanted any more')
+  }
+
+  async stop(graceMs = 5_000): Promise<void> {
+    this.#isStopped = true
+    for (const key of [...this.#entries.keys()]) this.#remove(key, 'the operator stops')
+    const grace = Promise.withResolvers<void>()
+    const cancelGrace = this.#clock.after(graceMs, grace.resolve)
+    await Promise.race([Promise.all(this.#running.keys()), grace.promise])
+    cancelGrace()
+    for (const { key, kind } of this.#running.values()) this.#logger.error({ key, kind }, 'an errand does not end')
+  }
+
+  #add(key: string, errand: Errand<Result>): ErrandState<Result> {
+    if (this.#isStopped || this.#waiting.size >= this.#limits.mostWaiting) return { state: 'waiting' }
+    const entry: Entry<Result> = { errand, state: { state: 'waiting' }, abort: new AbortController() }
+    this.#entries.set(key, entry)
+    this.#waiting.add(key)
+    this.#startWaiting()
+    return entry.state
+  }
+
+  #remove(key: string, why: string): void {
+    const entry = this.#entries.get(key)
+    this.#entries.delete(key)
+    this.#waiting.delete(key)
+    entry?.abort.abort(new Error(why))
+  }
+
+  #startWaiting(): void {
+    for (const key of this.#waiting) {
+      if (this.#running.size >= this.#limits.atOnce || this.#isStopped) return
+      this.#waiting.delete(key)
+      const entry = this.#entries.get(key)
+      if (entry === undefined) continue
+      const end = this.#run(key, entry).finally(() => {
+        this.#running.delete(end)
+        this.#startWaiting()
+      })
+      this.#running.set(end, { key, kind: entry.errand.kind })
+    }
+  }
+
+  async #run(key: string, entry: Entry<Result>): Promise<void> {
+    const { abort, errand } = entry
+    const since = this.#clock.now()
     const cancelled = Promise.withResolvers<never>()
     let cancelStall = () => {}
     const progressed = () => {
       if (abort.signal.aborted) return
       cancelStall()
-      entry.state = { state: 'running', since, progressedAt: clock.now() }
-      cancelStall = clock.after(limits.stallMs, () => {
-        abort.abort(new StalledError(`no progress for ${Math.round(limits.stallMs / 1000)} s`))
+      entry.state = { state: 'running', since, progressedAt: this.#clock.now() }
+      cancelStall = this.#clock.after(this.#limits.stallMs, () => {
+        abort.abort(new StalledError(`no progress for ${Math.round(this.#limits.stallMs / 1000)} s`))
       })
     }
     progressed()
@@ -107,17 +170,9 @@ export function createErrands<Result>({ limits, onEnd, logger, clock = systemClo
     const work = carryOut(errand, { signal: abort.signal, progressed })
     const end = (outcome: { result: Result } | { error: unknown }) => {
       cancelStall()
-      const isCounted = entries.get(key) === entry
-      const tookMs = clock.now() - since
-      if ('result' in outcome) {
-        entry.state = { state: 'succeeded', at: clock.now(), tookMs, result: outcome.result }
-      } else {
-        entry.state = { state: 'failed', at: clock.now(), tookMs, error: outcome.error }
-        if (isCounted) logger.warn({ key, kind: errand.kind, err: outcome.error }, 'an errand failed')
-      }
-      if (isCounted) onEnd(key)
+      this.#end(key, entry, this.#clock.now() - since, outcome)
     }
-    // One that does not heed its signal has failed all the same, and holds its place until it ends.
+    // An errand that ignores its signal has failed too, and counts as running until it ends.
     await Promise.race([work, cancelled.promise]).then(
       result => end({ result }),
       error => end({ error }),
@@ -125,53 +180,21 @@ export function createErrands<Result>({ limits, onEnd, logger, clock = systemClo
     await work.catch(() => {})
   }
 
-  const pump = () => {
-    for (const key of waiting) {
-      if (running.size >= limits.atOnce || stopped) return
-      waiting.delete(key)
-      const entry = entries.get(key)
-      if (entry === undefined) continue
-      const end = begin(key, entry).finally(() => {
-        running.delete(end)
-        pump()
-      })
-      running.set(end, { key, kind: entry.errand.kind })
+  #end(key: string, entry: Entry<Result>, tookMs: number, outcome: { result: Result } | { error: unknown }): void {
+    const at = this.#clock.now()
+    const isCurrent = this.#entries.get(key) === entry
+    if ('result' in outcome) entry.state = { state: 'succeeded', at, tookMs, result: outcome.result }
+    else {
+      entry.state = { state: 'failed', at, tookMs, error: outcome.error }
+      if (isCurrent) this.#logger.warn({ key, kind: entry.errand.kind, err: outcome.error }, 'an errand failed')
     }
+    if (isCurrent) this.#onEnd(key)
   }
+}
 
-  const enter = (key: string, errand: Errand<Result>): ErrandState<Result> => {
-    if (stopped || waiting.size >= limits.mostWaiting) return { state: 'waiting' }
-    const entry: Entry<Result> = { errand, state: { state: 'waiting' }, abort: new AbortController() }
-    entries.set(key, entry)
-    waiting.add(key)
-    pump()
-    return entry.state
-  }
-
-  const leave = (key: string, why: string) => {
-    const entry = entries.get(key)
-    entries.delete(key)
-    waiting.delete(key)
-    entry?.abort.abort(new Error(why))
-  }
-
-  return {
-    ask: (key, errand) => {
-      const entry = entries.get(key)
-      if (entry?.errand.purpose === errand.purpose) return entry.state
-      if (entry !== undefined) leave(key, 'it is done for something else now')
-      return enter(key, errand)
-    },
-    state: key => entries.get(key)?.state,
-    cancel: key => leave(key, 'it is not wanted any more'),
-    stop: async (graceMs = 5_000) => {
-      stopped = true
-      for (const key of [...entries.keys()]) leave(key, 'the operator stops')
-      const grace = Promise.withResolvers<void>()
-      const cancelGrace = clock.after(graceMs, grace.resolve)
-      await Promise.race([Promise.all(running.keys()), grace.promise])
-      cancelGrace()
-      for (const { key, kind } of running.values()) logger.error({ key, kind }, 'an errand does not end')
-    },
-  }
+async function carryOut<Result>(errand: Errand<Result>, context: ErrandContext): Promise<Result> {
+  if (errand.find === undefined) return errand.run(context)
+  const found = await errand.find(context)
+  if (found.state === 'done') return found.result
+  return found.state === 'running' ? found.join() : errand.run(context)
 }
