@@ -6,7 +6,7 @@ import { annotations, childNames, declarations, labels, type ManagedDatabaseStat
 import { systemIdentifierAnnotation } from '../operator/member/storage/claim.ts'
 import { reclaimPolicyAnnotation } from '../operator/member/storage/persistent-volume.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/objects/ownership.ts'
-import { namespaceDraft } from '../operator/tenant/controller.ts'
+import { namespaceDraft } from '../operator/tenant/namespace.ts'
 import { espalierChart, minimal } from './testing/espalier.ts'
 import { describeChart, named, type Rendered } from './testing/helm.ts'
 

@@ -1,12 +1,12 @@
 /**
- * Has one authority take the place of another, where that is asked for: by the annotation `espalier.dev/rotate` on the
- * Secret `espalier-ca` (a new one is made), by a Secret `espalier-ca-next` that holds the new one, by another one put
- * into `espalier-ca` itself, or because the one in force ends within a year. Every step is a single guarded write of the
- * Secret `espalier-ca-state`, and each is decided from what stands there.
+ * The controller of the certificate authority: replaces one authority by another. Four things ask for that: the annotation
+ * `espalier.dev/rotate` on the Secret `espalier-ca` (the operator creates the new authority), a Secret `espalier-ca-next` with
+ * the new authority, another authority in `espalier-ca` itself, or an authority that expires within a year. Each step is one
+ * write of the Secret `espalier-ca-state` with a precondition, and is decided from the contents of that Secret.
  */
 import { X509Certificate } from 'node:crypto'
-import type { Draft, Secret } from '../../cluster/index.ts'
-import { startController } from '../../controller/index.ts'
+import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
+import { type Controller, startController } from '../../controller/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import {
   authorityConfigMap,
@@ -33,9 +33,9 @@ import {
 } from './state.ts'
 
 type AuthorityControllerOptions = ControllerOptions & {
-  /** Of Espalier's own servers and clients those whose certificates the operator issues. */
+  /** The certificates of Espalier's own servers and clients that the operator issues. */
   certificates: readonly SystemCertificate[]
-  waits: Waits & { /** How often it is looked whether servers have come on. */ lookMs: number }
+  waits: Waits & { /** How often it checks whether all servers have loaded the last step. */ lookMs: number }
 }
 
 const yearMs = 365 * 86_400_000
@@ -43,7 +43,7 @@ const hourMs = 3600_000
 const namedServers = 5
 const theAuthority = 'authority'
 
-/** A Secret with an authority, as the bootstrap makes it. */
+/** A Secret with an authority, as the bootstrap creates it. */
 const authorityDraft = (name: string, { cert, key }: Authority): Draft<'Secret'> => ({
   apiVersion: 'v1',
   kind: 'Secret',
@@ -57,33 +57,76 @@ const authorityDraft = (name: string, { cert, key }: Authority): Draft<'Secret'>
 })
 
 export function startAuthorityController(options: AuthorityControllerOptions): { stop(): Promise<void> } {
-  const { caches, certificates, waits, logger, metrics, now, signal } = options
-  const cluster = caches.writeThrough(options.cluster)
-  const get = (name: string) => caches.systemSecrets.get({ namespace: systemNamespace, name })
-  const again = (ms: number) => ({ requeueAfterMs: Math.max(0, ms) })
+  const authority = new AuthorityController(options)
+  const unfollow = options.caches.systemSecrets.onChange(({ object }) => {
+    if (isInstallationKey(object.metadata.name)) authority.enqueue()
+  })
+  authority.enqueue()
+  return {
+    stop: async () => {
+      unfollow()
+      await authority.stop()
+    },
+  }
+}
 
-  const reconcile = async () => {
-    const [givenSecret, nextSecret, stateSecret] = [authoritySecret, nextAuthoritySecret, authorityStateSecret].map(get)
+class AuthorityController {
+  readonly #options: AuthorityControllerOptions
+  readonly #cluster: Cluster
+  readonly #controller: Controller
+
+  constructor(options: AuthorityControllerOptions) {
+    const { caches, logger, metrics, signal } = options
+    this.#options = options
+    this.#cluster = caches.writeThrough(options.cluster)
+    this.#controller = startController({
+      name: 'authority',
+      workers: 1,
+      reconcile: () => this.#reconcile(),
+      signal,
+      logger,
+      metrics,
+    })
+  }
+
+  enqueue(): void {
+    this.#controller.enqueue(theAuthority)
+  }
+
+  stop(): Promise<void> {
+    return this.#controller.stop()
+  }
+
+  #secret(name: string): Secret | undefined {
+    return this.#options.caches.systemSecrets.get({ namespace: systemNamespace, name })
+  }
+
+  async #reconcile() {
+    const [givenSecret, nextSecret, stateSecret] = [authoritySecret, nextAuthoritySecret, authorityStateSecret].map(
+      name => this.#secret(name),
+    )
     const [given, next] = [authorityOf(givenSecret), authorityOf(nextSecret)]
     const state = readState(stateSecret)
-    if (given === undefined) return state && next ? putInPlace(state, next) : undefined
-    if (state === undefined) return begin(given, next, stateSecret)
-    if (next === undefined && isAsked(givenSecret, given, now())) return makeNext()
+    const { logger, now } = this.#options
+    if (given === undefined) return state && next ? this.#putInPlace(state, next) : undefined
+    if (state === undefined) return this.#begin(given, next, stateSecret)
+    if (next === undefined && isAsked(givenSecret, given, now())) return this.#createNext()
     const desired = next ?? given
     const fault = signingOf(state).cert === desired.cert ? undefined : faultOf(desired, now())
     if (fault !== undefined) {
-      logger.error({ secret: next ? nextAuthoritySecret : authoritySecret }, `${fault}: it is left aside`)
+      logger.error({ secret: next ? nextAuthoritySecret : authoritySecret }, `${fault}: it is not used`)
       return again(hourMs)
     }
-    return advance(state, desired, stateSecret, next && nextSecret)
+    return this.#advance(state, desired, stateSecret, next && nextSecret)
   }
 
   /**
-   * The first state of all, or of one that somebody deleted or spoilt. Then what has been published says how far it had
-   * come: that begins with the one that signs. Whom clients do not trust must not sign for them.
+   * Writes the first state, or one for a state that somebody deleted or damaged. Then the published bundle shows how far the
+   * rotation was: it begins with the authority that signs. An authority that clients do not trust must not sign.
    */
-  const begin = async (given: Authority, next: Authority | undefined, before: Secret | undefined) => {
-    const found = await cluster.get('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
+  async #begin(given: Authority, next: Authority | undefined, before: Secret | undefined) {
+    const { logger, now } = this.#options
+    const found = await this.#cluster.get('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
     const published = found?.data?.['ca.crt'] ?? ''
     const others = next === undefined || faultOf(next, now()) !== undefined ? [] : [next]
     const signing = others.find(({ cert }) => published.startsWith(cert)) ?? given
@@ -100,16 +143,17 @@ export function startAuthorityController(options: AuthorityControllerOptions): {
       authorities: [{ ...signing, use: 'signs' }, ...uses],
       changedAt: new Date(now()).toISOString(),
     }
-    await write(state, atRest, before)
+    await this.#write(state, atRest, before)
     return again(0)
   }
 
-  const advance = async (
+  async #advance(
     state: AuthorityState,
     desired: Authority,
     stateSecret: Secret | undefined,
     nextSecret: Secret | undefined,
-  ) => {
+  ) {
+    const { caches, certificates, waits, logger, now } = this.#options
     const { mark } = trustOf(state, [])
     let behind: string[] = []
     const isLoaded = () => {
@@ -119,80 +163,68 @@ export function startAuthorityController(options: AuthorityControllerOptions): {
     const decision = nextStep(state, desired, { isLoaded, now: now() }, waits)
     switch (decision.do) {
       case 'change':
-        await write(decision.to, decision.step, stateSecret)
+        await this.#write(decision.to, decision.step, stateSecret)
         logger.info({ step: decision.step }, 'the certificate authority is being replaced')
         return again(0)
-      case 'wait':
-        await tell(state, `${decision.step}; until ${new Date(decision.until).toISOString()} at least`, stateSecret)
+      case 'wait': {
+        const until = new Date(decision.until).toISOString()
+        await this.#reportProgress(state, `${decision.step}; until ${until} at least`, stateSecret)
         return again(Math.min(decision.until - now(), hourMs))
+      }
       case 'await-servers':
-        await tell(state, `${decision.step}; waits for ${named(behind)}`, stateSecret)
+        await this.#reportProgress(state, `${decision.step}; waits for ${named(behind)}`, stateSecret)
         return again(waits.lookMs)
       case 'rest':
-        await tell(state, atRest, stateSecret)
-        return nextSecret === undefined ? again(hourMs) : finish(desired, nextSecret)
+        await this.#reportProgress(state, atRest, stateSecret)
+        return nextSecret === undefined ? again(hourMs) : this.#finish(desired, nextSecret)
     }
   }
 
-  /** The new authority is in force: its Secret takes the name of the old one's. */
-  const finish = async (desired: Authority, nextSecret: Secret) => {
-    const givenSecret = get(authoritySecret)
+  /** Once the new authority is the only one: deletes the old one's Secret, so that the new one's takes its name. */
+  async #finish(desired: Authority, nextSecret: Secret) {
+    const givenSecret = this.#secret(authoritySecret)
     const { name, uid } =
       authorityOf(givenSecret)?.cert === desired.cert ? nextSecret.metadata : (givenSecret?.metadata ?? {})
-    if (name !== undefined) await cluster.delete('Secret', { namespace: systemNamespace, name }, { uid })
+    if (name !== undefined) await this.#cluster.delete('Secret', { namespace: systemNamespace, name }, { uid })
     return undefined
   }
 
-  /** Between the old one's deletion and this the new one stands in two Secrets still. */
-  const putInPlace = async (state: AuthorityState, next: Authority) => {
+  /** Between the deletion of the old Secret and this the new authority is in two other Secrets. */
+  async #putInPlace(state: AuthorityState, next: Authority) {
     if (signingOf(state).cert !== next.cert) return undefined
-    await create(authorityDraft(authoritySecret, next))
-    logger.info('the certificate authority has been replaced: back up its Secret')
+    await createIfAbsent(this.#cluster, 'Secret', authorityDraft(authoritySecret, next))
+    this.#options.logger.info('the certificate authority has been replaced: back up its Secret')
     return undefined
   }
 
-  const makeNext = async () => {
-    await create(authorityDraft(nextAuthoritySecret, createAuthority(now)))
-    logger.info({ secret: nextAuthoritySecret }, 'a new certificate authority was made')
+  async #createNext() {
+    const { logger, now } = this.#options
+    await createIfAbsent(this.#cluster, 'Secret', authorityDraft(nextAuthoritySecret, createAuthority(now)))
+    logger.info({ secret: nextAuthoritySecret }, 'created a new certificate authority')
     return undefined
   }
 
-  /** Whoever was faster made one as good. */
-  const create = (draft: Draft<'Secret'>) => createIfAbsent(cluster, 'Secret', draft)
-
-  const write = async (state: AuthorityState, progress: string, before: Secret | undefined) => {
+  async #write(state: AuthorityState, progress: string, before: Secret | undefined) {
     const draft = stateDraft(state, progress)
-    if (before === undefined) await cluster.create('Secret', draft)
-    else await cluster.replace('Secret', { ...before, ...draft, metadata: { ...before.metadata, ...draft.metadata } })
+    if (before === undefined) await this.#cluster.create('Secret', draft)
+    else
+      await this.#cluster.replace('Secret', {
+        ...before,
+        ...draft,
+        metadata: { ...before.metadata, ...draft.metadata },
+      })
   }
 
-  const tell = async (state: AuthorityState, progress: string, before: Secret | undefined) => {
-    if (before?.metadata.annotations?.[progressAnnotation] !== progress) await write(state, progress, before)
-  }
-
-  const controller = startController({
-    name: 'authority',
-    workers: 1,
-    reconcile,
-    signal,
-    logger,
-    metrics,
-  })
-  const unfollow = caches.systemSecrets.onChange(({ object }) => {
-    if (isInstallationKey(object.metadata.name)) controller.enqueue(theAuthority)
-  })
-  controller.enqueue(theAuthority)
-  return {
-    stop: async () => {
-      unfollow()
-      await controller.stop()
-    },
+  async #reportProgress(state: AuthorityState, progress: string, before: Secret | undefined) {
+    if (before?.metadata.annotations?.[progressAnnotation] !== progress) await this.#write(state, progress, before)
   }
 }
 
-const notOurs = 'what stands in this Secret is no certificate authority of ours'
+const again = (ms: number) => ({ requeueAfterMs: Math.max(0, ms) })
 
-/** Why an authority cannot be put into force; undefined where it can. */
+const notOurs = 'this Secret holds no certificate authority of Espalier'
+
+/** Why an authority cannot be used; undefined if it can. */
 function faultOf(authority: Authority, now: number): string | undefined {
   if (!isAuthority(authority)) return notOurs
   const { validFromDate, validToDate } = new X509Certificate(authority.cert)
@@ -200,7 +232,7 @@ function faultOf(authority: Authority, now: number): string | undefined {
   return `the authority in this Secret is valid from ${validFromDate.toISOString()} to ${validToDate.toISOString()} only`
 }
 
-/** By the annotation, or by time: all that it has signed ends with it. */
+/** By the annotation, or by the authority's end: whatever it signed is valid no longer than it. */
 function isAsked(secret: Secret | undefined, { cert }: Authority, now: number): boolean {
   if (secret?.metadata.annotations?.[rotateAnnotation] === 'true') return true
   try {

@@ -1,9 +1,9 @@
 /**
- * The controller of Regions: in a region's maintenance window it has databases and branches restarted that something waits in for a
- * restart. It asks for each by a mark in its status, with the resourceVersion that it was decided on; the controller of its kind does
- * the rest. One region is worked on by one pass at a time, so two are never counted as one.
+ * The controller of Regions: restarts the databases and branches that wait for a restart, in their region's maintenance window. It
+ * asks for each restart by a mark in the object's status, written at the resourceVersion that the decision is based on; the
+ * controller of that kind restarts it. One pass at a time works on a region, so `maxConcurrent` holds.
  */
-import { isClusterError } from '../../cluster/index.ts'
+import { type Cluster, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
 import { canonicalJson, notAvailable, type Region } from '../../crds/index.ts'
@@ -25,26 +25,61 @@ type RegionControllerOptions = ControllerOptions & {
   events: EventRecorder
 }
 
-/** However far away the window is, it is looked again: machines sleep, and clocks are set. */
+/** Longest time between two passes of a region with a window: machines sleep, and clocks are set. */
 const longestMs = 3600_000
 
 export function startRegionController(options: RegionControllerOptions): { stop(): Promise<void> } {
-  const { caches, events, clock, logger, metrics, now, signal } = options
-  const cluster = caches.writeThrough(options.cluster)
-  let controller: Controller | undefined
+  const regions = new RegionController(options)
+  const unfollow = follow(options, key => regions.enqueue(key))
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await regions.stop()
+    },
+  }
+}
 
-  const reconcile = async (key: string) => {
+class RegionController {
+  readonly #options: RegionControllerOptions
+  readonly #cluster: Cluster
+  readonly #controller: Controller
+
+  constructor(options: RegionControllerOptions) {
+    const { caches, logger, metrics, signal } = options
+    this.#options = options
+    this.#cluster = caches.writeThrough(options.cluster)
+    this.#controller = startController({
+      name: 'region',
+      workers: 1,
+      reconcile: key => this.#reconcile(key),
+      keys: () => caches.regions.list().map(keyOf),
+      signal,
+      logger,
+      metrics,
+    })
+  }
+
+  enqueue(key: string): void {
+    this.#controller.enqueue(key)
+  }
+
+  stop(): Promise<void> {
+    return this.#controller.stop()
+  }
+
+  async #reconcile(key: string) {
+    const { caches, clock, now } = this.#options
     const { name } = parseKey(key)
     const region = caches.regions.get({ name })
     if (region === undefined) return undefined
     const { maintenance } = region.spec
-    const asked = {
+    const findings = {
       ...snapshotFindings(region, caches.snapshots.served),
       ...notAvailableFindings(region.spec),
       ...clockFindings(clock.doubt()),
     }
     if (maintenance === undefined) {
-      await report(region, asked)
+      await this.#report(region, findings)
       return undefined
     }
     const window = windowAt(maintenance, now())
@@ -53,24 +88,24 @@ export function startRegionController(options: RegionControllerOptions): { stop(
       window.state === 'open' ? window.mark : '',
       maintenance.maxConcurrent,
     )
-    if (window.state === 'open') for (const candidate of admission.next) await begin(candidate, window.mark)
-    await report(region, { Maintenance: findingOf(window, admission), ...asked })
-    return { requeueAfterMs: wakeAfter(window) }
+    if (window.state === 'open')
+      for (const candidate of admission.next) await this.#askForRestart(candidate, window.mark)
+    await this.#report(region, { Maintenance: findingOf(window, admission), ...findings })
+    return { requeueAfterMs: wakeAfter(window, now()) }
   }
 
-  const wakeAfter = (window: Window): number => {
-    const at = window.state === 'open' ? window.endsAt : window.state === 'closed' ? window.opensAt : undefined
-    return Math.min(longestMs, Math.max(0, (at ?? Number.POSITIVE_INFINITY) - now()))
-  }
-
-  /** Whoever changed it meanwhile has it looked at again, as what it is by then. */
-  const begin = async (candidate: Candidate, mark: string) => {
+  /** A conflict is no error: the change that caused it starts another pass. */
+  async #askForRestart(candidate: Candidate, mark: string) {
+    const { events, logger, now } = this.#options
     const maintenance = { restart: mark, startedAt: timestamp(now()) }
     try {
       if (candidate.kind === 'Branch')
-        await cluster.replaceStatus('Branch', { ...candidate, status: { ...candidate.status, maintenance } })
+        await this.#cluster.replaceStatus('Branch', { ...candidate, status: { ...candidate.status, maintenance } })
       else
-        await cluster.replaceStatus('ManagedDatabase', { ...candidate, status: { ...candidate.status, maintenance } })
+        await this.#cluster.replaceStatus('ManagedDatabase', {
+          ...candidate,
+          status: { ...candidate.status, maintenance },
+        })
     } catch (error) {
       if (!isClusterError(error, 'Conflict', 'NotFound')) throw error
       return
@@ -85,7 +120,8 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     )
   }
 
-  const report = async (region: Region, findings: RegionFindings) => {
+  async #report(region: Region, findings: RegionFindings) {
+    const { events, now } = this.#options
     const before = region.status?.conditions ?? []
     const conditions = regionConditions(before, findings, region.metadata.generation, now())
     const status = {
@@ -94,44 +130,36 @@ export function startRegionController(options: RegionControllerOptions): { stop(
       domain: withSince(region.status?.domain, { name: region.spec.domain }, now()),
     }
     if (canonicalJson(status) === canonicalJson({ ...region.status, conditions: before })) return
-    await cluster.replaceStatus('Region', { ...region, status })
+    await this.#cluster.replaceStatus('Region', { ...region, status })
     for (const { type, status, reason, message } of conditions) {
       const isNews = before.find(condition => condition.type === type)?.reason !== reason
-      // What is not there yet is said where it is asked for; the installation's own default asks for it too.
+      // No event for what this version does not offer: the installation's defaults ask for it too.
       if (status === 'False' && isNews && reason !== notAvailable) events.record(region, 'Warning', reason, message)
     }
   }
+}
 
-  controller = startController({
-    name: 'region',
-    workers: 1,
-    reconcile,
-    keys: () => caches.regions.list().map(keyOf),
-    signal,
-    logger,
-    metrics,
-  })
+const wakeAfter = (window: Window, now: number): number => {
+  const at = window.state === 'open' ? window.endsAt : window.state === 'closed' ? window.opensAt : undefined
+  return Math.min(longestMs, Math.max(0, (at ?? Number.POSITIVE_INFINITY) - now))
+}
+
+/** Enqueues the regions that a change concerns. @returns what ends it */
+function follow({ caches, clock }: RegionControllerOptions, enqueue: (key: string) => void): (() => void)[] {
+  const all = () => {
+    for (const region of caches.regions.list()) enqueue(keyOf(region))
+  }
   const ofCandidate = ({ object }: { object: Candidate }) => {
     const region = caches.regions.get({ name: object.spec.region })
-    if (region?.spec.maintenance !== undefined) controller?.enqueue(keyOf(region))
+    if (region?.spec.maintenance !== undefined) enqueue(keyOf(region))
   }
-  const unfollow = [
-    clock.onChange(() => {
-      for (const region of caches.regions.list()) controller?.enqueue(keyOf(region))
-    }),
-    caches.regions.onChange(({ object }) => controller?.enqueue(keyOf(object))),
+  return [
+    clock.onChange(all),
+    caches.regions.onChange(({ object }) => enqueue(keyOf(object))),
     caches.databases.onChange(ofCandidate),
     caches.branches.onChange(ofCandidate),
-    caches.snapshots.onServed(() => {
-      for (const region of caches.regions.list()) controller?.enqueue(keyOf(region))
-    }),
+    caches.snapshots.onServed(all),
   ]
-  return {
-    stop: async () => {
-      for (const end of unfollow) end()
-      await controller?.stop()
-    },
-  }
 }
 
 const named = (candidates: readonly Candidate[]): string => {
@@ -139,7 +167,7 @@ const named = (candidates: readonly Candidate[]): string => {
   return `${names.join(', ')}${candidates.length > names.length ? ` and ${candidates.length - names.length} more` : ''}`
 }
 
-/** True: all is well, be the window open or not. False: what is planned does not happen, and why. */
+/** True while the window works, open or closed. False: why no restart takes place. */
 function findingOf(window: Window, { failed }: Admission): Finding {
   if (window.state === 'invalid') return no('ScheduleInvalid', `spec.maintenance: ${window.message}`)
   if (failed.length > 0)

@@ -1,28 +1,28 @@
 /**
- * The controller of Tenants: each has a namespace, in which everything of the tenant's lives, and which goes with the
- * tenant once no database is left in it. A quota there holds whoever may write to it to the tenant's limits.
+ * The controller of Tenants: creates a namespace for each tenant, which holds all of the tenant's objects. The operator deletes
+ * it after the tenant, once no database is left in it. A quota in it applies the tenant's limits to every client that can write there.
  */
-import type { Draft, Namespace } from '../../cluster/index.ts'
+import type { Cluster, Namespace } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { startController } from '../../controller/index.ts'
+import { type Controller, startController } from '../../controller/index.ts'
 import {
   canonicalJson,
   labels,
-  managedByEspalier,
   type Tenant,
   teardownFinalizer,
   tenantHash,
   tenantName,
   tenantNamespace,
 } from '../../crds/index.ts'
-import { timestamp } from '../../values/time.ts'
+import type { Caches } from '../caches.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
-import { withSince } from '../objects/since.ts'
-import { isUpToDate, stamped } from '../objects/up-to-date.ts'
+import { isUpToDate } from '../objects/up-to-date.ts'
 import { leftIn } from './left.ts'
-import { copiesNote, keepCopies } from './pull-secrets.ts'
+import { namespaceDraft } from './namespace.ts'
+import { keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'
+import { type Findings, tenantStatus } from './status.ts'
 
 type TenantControllerOptions = ControllerOptions & {
   workers: number
@@ -30,184 +30,163 @@ type TenantControllerOptions = ControllerOptions & {
   pullSecrets: readonly string[]
 }
 
-/** A tenant's deletion goes on when the last database or the namespace goes; should that be missed, then so much later. */
+/** A tenant's deletion goes on when its last database or its namespace is deleted; this is for an event that was missed. */
 const deletionRetryMs = 30_000
 
 /** How soon it is checked whether the operator is bound in a new namespace. */
 const bindingMs = 50
 
-/** The namespace of a tenant; only pods that meet the "restricted" standard may run there. */
-export function namespaceDraft(
-  { spec: { tenantId } }: Pick<Tenant, 'spec'>,
-  pullSecrets: readonly string[] = [],
-): Draft<'Namespace'> {
-  return stamped({
-    apiVersion: 'v1',
-    kind: 'Namespace',
-    metadata: {
-      name: tenantNamespace(tenantId),
-      ...copiesNote(pullSecrets),
-      labels: {
-        [labels.managedBy]: managedByEspalier,
-        [labels.tenant]: tenantHash(tenantId),
-        'pod-security.kubernetes.io/enforce': 'restricted',
-        'pod-security.kubernetes.io/audit': 'restricted',
-        'pod-security.kubernetes.io/warn': 'restricted',
-      },
-    },
-  })
-}
-
-/** `LimitsEnforced` stands there only where it is not so. */
-type Findings = { Ready: Finding; LimitsEnforced?: Finding }
-
-/** As users see it. */
-const limitOf = ({ spec: { limits } }: Tenant): { limit?: number } =>
-  limits.branchesPerDatabase === undefined ? {} : { limit: limits.branchesPerDatabase }
-
-/** The status of a tenant, given what was found. */
-function tenantStatus(tenant: Tenant, findings: Findings, now: number): NonNullable<Tenant['status']> {
-  const { metadata, spec, status } = tenant
-  const conditions = Object.entries(findings).map(([type, finding]) => {
-    const before = status?.conditions?.find(condition => condition.type === type)
-    const isSame = before?.status === finding.status
-    return {
-      type,
-      ...finding,
-      observedGeneration: metadata.generation ?? 0,
-      lastTransitionTime: isSame ? before.lastTransitionTime : timestamp(now),
-    }
-  })
-  return {
-    phase: findings.Ready.status === 'True' ? 'ready' : 'pending',
-    namespace: tenantNamespace(spec.tenantId),
-    branches: withSince(status?.branches, limitOf(tenant), now),
-    observedGeneration: metadata.generation ?? 0,
-    conditions,
-  }
-}
-
 export function startTenantController(options: TenantControllerOptions): { stop(): Promise<void> } {
-  const { caches, pullSecrets, logger, metrics, now, signal } = options
-  const cluster = caches.writeThrough(options.cluster)
+  const tenants = new TenantController(options)
+  const unfollow = follow(options, key => tenants.enqueue(key))
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await tenants.stop()
+    },
+  }
+}
 
-  const copies = { cluster, sources: caches.systemSecrets, names: pullSecrets, logger }
+class TenantController {
+  readonly #options: TenantControllerOptions
+  readonly #caches: Caches
+  readonly #cluster: Cluster
+  readonly #controller: Controller
 
-  const report = async (tenant: Tenant, Ready: Finding, others: Omit<Findings, 'Ready'> = {}) => {
-    const status = tenantStatus(tenant, { Ready, ...others }, now())
-    if (canonicalJson(status) === canonicalJson(tenant.status ?? {})) return
-    await cluster.replaceStatus('Tenant', { ...tenant, status })
+  constructor(options: TenantControllerOptions) {
+    const { caches, workers, logger, metrics, signal } = options
+    this.#options = options
+    this.#caches = caches
+    this.#cluster = caches.writeThrough(options.cluster)
+    this.#controller = startController({
+      name: 'tenant',
+      workers,
+      reconcile: key => this.#reconcile(key),
+      keys: () => caches.tenants.list().map(keyOf),
+      signal,
+      logger,
+      metrics,
+    })
   }
 
-  const withFinalizer = (tenant: Tenant, isHeld: boolean): Tenant => {
-    const others = tenant.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
-    return { ...tenant, metadata: { ...tenant.metadata, finalizers: isHeld ? [...others, teardownFinalizer] : others } }
+  enqueue(key: string): void {
+    this.#controller.enqueue(key)
   }
 
-  const reconcile = async (key: string) => {
-    const tenant = caches.tenants.get(parseKey(key))
+  stop(): Promise<void> {
+    return this.#controller.stop()
+  }
+
+  async #reconcile(key: string) {
+    const tenant = this.#caches.tenants.get(parseKey(key))
     if (tenant === undefined) return undefined
     const isHeld = tenant.metadata.finalizers?.includes(teardownFinalizer) === true
-    if (tenant.metadata.deletionTimestamp !== undefined) return isHeld ? release(tenant) : undefined
+    if (tenant.metadata.deletionTimestamp !== undefined) return isHeld ? this.#release(tenant) : undefined
     const expected = tenantName(tenant.spec.tenantId)
     if (tenant.metadata.name !== expected) {
-      await report(tenant, no('WrongName', `metadata.name must be ${expected} for this tenantId`))
+      await this.#report(tenant, { Ready: no('WrongName', `metadata.name must be ${expected} for this tenantId`) })
       return undefined
     }
     if (!isHeld) {
-      await cluster.replace('Tenant', withFinalizer(tenant, true))
+      await this.#cluster.replace('Tenant', withFinalizer(tenant, true))
       return undefined
     }
-    const draft = namespaceDraft(tenant, pullSecrets)
-    const namespace = caches.namespaces.get({ name: draft.metadata.name })
+    return this.#keep(tenant)
+  }
+
+  /** Creates or corrects the namespace and what is in it. */
+  async #keep(tenant: Tenant) {
+    const draft = namespaceDraft(tenant, this.#options.pullSecrets)
+    const namespace = this.#caches.namespaces.get({ name: draft.metadata.name })
     if (namespace?.metadata.deletionTimestamp !== undefined) {
-      await report(tenant, no('NamespaceTerminating', 'its namespace is being deleted by somebody'))
+      await this.#report(tenant, { Ready: no('NamespaceTerminating', 'its namespace is being deleted by somebody') })
       return undefined
     }
-    if (!caches.isServed(draft.metadata.name)) {
-      if (namespace === undefined) await cluster.apply('Namespace', draft)
+    if (!this.#caches.isServed(draft.metadata.name)) {
+      if (namespace === undefined) await this.#cluster.apply('Namespace', draft)
       return { requeueAfterMs: bindingMs }
     }
-    // The namespace says which copies it may hold from before the first to after the last.
-    if (pullSecrets.length === 0) await keepCopies(copies, draft.metadata.name, namespace)
-    if (!isUpToDate(namespace, draft)) await cluster.apply('Namespace', draft)
-    if (pullSecrets.length > 0) await keepCopies(copies, draft.metadata.name, namespace)
-    // Before it is ready, so that nothing is made there without.
-    const limits = await limit(tenant)
-    await report(tenant, yes('NamespaceReady', 'its namespace is there'), limits && { LimitsEnforced: limits })
+    await this.#keepNamespace(draft, namespace)
+    // The quota comes before Ready, so that nothing is created there without one.
+    const limits = await this.#keepQuota(tenant)
+    const Ready = yes('NamespaceReady', 'its namespace is there')
+    await this.#report(tenant, { Ready, ...(limits && { LimitsEnforced: limits }) })
     return undefined
   }
 
-  /** Keeps the tenant's quota as its limits are; gives what is in the way of it. */
-  const limit = async (tenant: Tenant): Promise<Finding | undefined> => {
+  /** The namespace's annotation names the copies of Secrets in it: written before the first copy, removed after the last one. */
+  async #keepNamespace(draft: ReturnType<typeof namespaceDraft>, namespace: Namespace | undefined) {
+    const { pullSecrets, logger } = this.#options
+    const copies = { cluster: this.#cluster, sources: this.#caches.systemSecrets, names: pullSecrets, logger }
+    if (pullSecrets.length === 0) await keepCopies(copies, draft.metadata.name, namespace)
+    if (!isUpToDate(namespace, draft)) await this.#cluster.apply('Namespace', draft)
+    if (pullSecrets.length > 0) await keepCopies(copies, draft.metadata.name, namespace)
+  }
+
+  /** Applies the tenant's quota. @returns why it cannot */
+  async #keepQuota(tenant: Tenant): Promise<Finding | undefined> {
     const draft = quotaDraft(tenant)
     const { name, namespace } = draft.metadata
-    const known = caches.quotas.get({ namespace, name })
+    const known = this.#caches.quotas.get({ namespace, name })
     if (isUpToDate(known, draft)) return undefined
-    // The cache has only ours: another's of this name is not in it.
-    const present = known ?? (await cluster.get('ResourceQuota', { namespace, name }))
+    // The cache holds only Espalier's quotas, not another owner's of this name.
+    const present = known ?? (await this.#cluster.get('ResourceQuota', { namespace, name }))
     if (present !== undefined && !isOurs(present))
       return no(
         'QuotaOfAnother',
         `there is a ResourceQuota ${name} of somebody else: rename it, so that limits are kept`,
       )
-    await cluster.apply('ResourceQuota', draft)
+    await this.#cluster.apply('ResourceQuota', draft)
     return undefined
   }
 
-  /** Deletes the namespace once nothing in it holds data, and lets the tenant go once the namespace is gone. */
-  const release = async (tenant: Tenant) => {
+  /** Deletes the namespace once nothing in it holds data, and removes the tenant's finalizer once the namespace is deleted. */
+  async #release(tenant: Tenant) {
     const name = tenantNamespace(tenant.spec.tenantId)
-    const namespace: Namespace | undefined = await cluster.get('Namespace', { name })
-    const isOurs = namespace?.metadata.labels?.[labels.tenant] === tenantHash(tenant.spec.tenantId)
-    if (namespace === undefined || !isOurs || tenant.metadata.name !== tenantName(tenant.spec.tenantId)) {
-      await cluster.replace('Tenant', withFinalizer(tenant, false))
+    const namespace: Namespace | undefined = await this.#cluster.get('Namespace', { name })
+    const isTenants = namespace?.metadata.labels?.[labels.tenant] === tenantHash(tenant.spec.tenantId)
+    if (namespace === undefined || !isTenants || tenant.metadata.name !== tenantName(tenant.spec.tenantId)) {
+      await this.#cluster.replace('Tenant', withFinalizer(tenant, false))
       return undefined
     }
-    const left = namespace.metadata.deletionTimestamp === undefined ? await leftIn(cluster, name) : undefined
-    if (left !== undefined) {
-      await report(tenant, left)
-      return { requeueAfterMs: deletionRetryMs }
-    }
-    if (namespace.metadata.deletionTimestamp === undefined)
-      await cluster.delete('Namespace', { name }, { uid: namespace.metadata.uid })
+    const isTerminating = namespace.metadata.deletionTimestamp !== undefined
+    const left = isTerminating ? undefined : await leftIn(this.#cluster, name)
+    if (left !== undefined) await this.#report(tenant, { Ready: left })
+    else if (!isTerminating) await this.#cluster.delete('Namespace', { name }, { uid: namespace.metadata.uid })
     return { requeueAfterMs: deletionRetryMs }
   }
 
-  const controller = startController({
-    name: 'tenant',
-    workers: options.workers,
-    reconcile,
-    keys: () => caches.tenants.list().map(keyOf),
-    signal,
-    logger,
-    metrics,
-  })
-  const ofNamespace = (namespace = '') => {
-    for (const tenant of caches.tenants.byIndex('namespace', namespace)) controller.enqueue(keyOf(tenant))
+  async #report(tenant: Tenant, findings: Findings) {
+    const status = tenantStatus(tenant, findings, this.#options.now())
+    if (canonicalJson(status) === canonicalJson(tenant.status ?? {})) return
+    await this.#cluster.replaceStatus('Tenant', { ...tenant, status })
   }
-  const unfollow = [
-    caches.tenants.onChange(({ object }) => controller.enqueue(keyOf(object))),
+}
+
+const withFinalizer = (tenant: Tenant, isHeld: boolean): Tenant => {
+  const others = tenant.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
+  return { ...tenant, metadata: { ...tenant.metadata, finalizers: isHeld ? [...others, teardownFinalizer] : others } }
+}
+
+/** Enqueues the tenants that a change concerns. @returns what ends it */
+function follow({ caches, pullSecrets }: TenantControllerOptions, enqueue: (key: string) => void): (() => void)[] {
+  const ofNamespace = (namespace = '') => {
+    for (const tenant of caches.tenants.byIndex('namespace', namespace)) enqueue(keyOf(tenant))
+  }
+  /** Objects for which a namespace is not deleted. */
+  const onDeleted = ({ type, object }: { type: string; object: Pick<Tenant, 'metadata'> }) => {
+    if (type === 'deleted') ofNamespace(object.metadata.namespace)
+  }
+  return [
+    caches.tenants.onChange(({ object }) => enqueue(keyOf(object))),
     caches.namespaces.onChange(({ object }) => ofNamespace(object.metadata.name)),
     caches.systemSecrets.onChange(({ object }) => {
       if (!pullSecrets.includes(object.metadata.name)) return
-      for (const tenant of caches.tenants.list()) controller.enqueue(keyOf(tenant))
+      for (const tenant of caches.tenants.list()) enqueue(keyOf(tenant))
     }),
     caches.quotas.onChange(({ object }) => ofNamespace(object.metadata.namespace)),
-    caches.databases.onChange(({ type, object }) => {
-      if (type === 'deleted') ofNamespace(object.metadata.namespace)
-    }),
-    caches.backups.onChange(({ type, object }) => {
-      if (type === 'deleted') ofNamespace(object.metadata.namespace)
-    }),
-    caches.claims.onChange(({ type, object }) => {
-      if (type === 'deleted') ofNamespace(object.metadata.namespace)
-    }),
+    caches.databases.onChange(onDeleted),
+    caches.backups.onChange(onDeleted),
+    caches.claims.onChange(onDeleted),
   ]
-  return {
-    stop: async () => {
-      for (const end of unfollow) end()
-      await controller.stop()
-    },
-  }
 }
