@@ -3,7 +3,7 @@ import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, labels } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { followInstances, type Hear } from '../workload/follow.ts'
+import { followInstances, type Hear } from '../owner/follow.ts'
 
 export function follow(
   caches: Caches,

@@ -1,8 +1,8 @@
 /** What is told about a pass: problems in the status, changes as Events and figures. Pure. */
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import type { Outcome } from '../workload/execute.ts'
-import { withProblems as conditionsWithProblems } from '../workload/plan/problems.ts'
+import type { Outcome } from '../owner/execute.ts'
+import { withProblems as conditionsWithProblems } from '../owner/problems.ts'
 import { nextConditions } from './conditions.ts'
 
 /** The status with what the pass's actions met. */

@@ -14,7 +14,6 @@ import { trustIn } from '../authority/state.ts'
 import { createDriftBook } from '../children/drifts.ts'
 import { fingerprintOf, loadedAnnotation } from '../endpoint/certificate.ts'
 import { credentialsDraft, openCredentials, rotated } from '../endpoint/credentials.ts'
-import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
 import type { Observed } from '../managed-database/observed.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 import { createGrowthBook } from '../member/storage/growths.ts'
@@ -22,11 +21,11 @@ import { reclaimPolicyAnnotation } from '../member/storage/persistent-volume.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { childMetadata, type Owner, ownerMarks, ownerOf, ownerUidOf } from '../objects/ownership.ts'
 import { createAuthority } from '../pki/index.ts'
-import { diskFull, PostgresError, type ReadDesiredRoles } from '../postgres/administrator.ts'
+import type { ReadDesiredRoles } from '../postgres/administrator.ts'
 import { databaseDraft, type Installation, openInstallation, testNamespace } from '../testing/installation.ts'
 import { emptyWorld, observedIn } from '../testing/plan-world.ts'
-import type { Action, Problem } from './actions.ts'
-import { type Done, type Executor, execute, type Pass, perform, worst } from './execute.ts'
+import type { Action } from './actions.ts'
+import { type Done, type Executor, type Pass, perform } from './execute.ts'
 
 let installation: Installation
 let cluster: Cluster
@@ -767,62 +766,5 @@ describe('in Postgres', () => {
     const pass = passOf({ observed: { credentials: unreadable }, pass: { access, target, passwords } })
     await pass.do({ do: 'ensure-roles' })
     expect(calls).toEqual([])
-  })
-})
-
-test('a pass fails with what is more than a mere conflict, if there is such', () => {
-  const [conflict, away] = [new ClusterError('Conflict', 'changed'), new ClusterError('Unavailable', 'away')]
-  expect([worst([conflict, away]), worst([conflict])]).toEqual([away, conflict])
-})
-
-describe('what comes of a pass', () => {
-  const nothing = { problems: [], errors: [], awaitsPort: false, growthRefused: false, released: false }
-  const outcomeOf = (...results: (Done | 'released' | Error)[]) =>
-    execute(results, async result => {
-      if (result instanceof Error) throw result
-      return result
-    })
-
-  test('is nothing to tell where all is done', async () => {
-    expect(await outcomeOf('done', 'done')).toEqual(nothing)
-  })
-
-  test('is told of each action', async () => {
-    expect(await outcomeOf('done', 'refused')).toEqual({ ...nothing, growthRefused: true })
-    expect(await outcomeOf('released', 'done')).toEqual({ ...nothing, released: true })
-  })
-
-  type Told = [error: Error, problem: Problem]
-  const refusal = (reason: 'Invalid' | 'Forbidden' | 'BadRequest'): Told => [
-    new ClusterError(reason, 'no'),
-    { condition: 'Progressing', reason: 'Refused', message: 'no' },
-  ]
-  const statement = new PostgresError('statement', 'no', '42501')
-  const full = new PostgresError('statement', 'no room', diskFull)
-  const taken = new NameTakenError('Secret', key('one'))
-  test.each<Told>([
-    [taken, { condition: 'Progressing', reason: 'NameTaken', message: taken.message }],
-    refusal('Invalid'),
-    refusal('Forbidden'),
-    refusal('BadRequest'),
-    [statement, { condition: 'CredentialsReady', reason: 'RolesRefused', message: 'no' }],
-    [full, { condition: 'VolumeReady', reason: 'DiskFull', message: 'no room' }],
-  ])('%s is a problem for users to hear of, and an error', async (error, problem) => {
-    expect(await outcomeOf('done', error)).toEqual({ ...nothing, errors: [error], problems: [problem] })
-  })
-
-  test.each([
-    new ClusterError('Conflict', 'changed'),
-    new ClusterError('Unavailable', 'away'),
-    new PostgresError('starting', 'not yet'),
-    new Error('of ours'),
-  ])('%s is an error, and no problem', async error => {
-    expect(await outcomeOf(error)).toEqual({ ...nothing, errors: [error] })
-  })
-
-  test('a range without a free port is a problem, and no error', async () => {
-    const error = new RangeExhaustedError('all taken')
-    const problem = { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: 'all taken' }
-    expect(await outcomeOf(error)).toEqual({ ...nothing, awaitsPort: true, problems: [problem] })
   })
 })

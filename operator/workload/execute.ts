@@ -1,8 +1,4 @@
-/**
- * Does what a plan names, all of it at once. What goes wrong is sorted: a fault that users should hear of becomes a
- * problem for a condition; everything else is an error, after which the database is looked at again. Nothing is done
- * to an object that is not the database's own.
- */
+/** Performs one action of a plan. It changes no object that is not the owner's own. */
 
 import {
   type AnyObject,
@@ -23,7 +19,7 @@ import type { DriftBook } from '../children/drifts.ts'
 import { certificateDraft, fingerprintOf, loadedAnnotation } from '../endpoint/certificate.ts'
 import { credentialsDraft, mintPasswords, rotated, takenBack, withoutPrevious } from '../endpoint/credentials.ts'
 import { credentialsOf } from '../endpoint/observe.ts'
-import { type PortAllocator, RangeExhaustedError } from '../endpoint/port-allocator.ts'
+import type { PortAllocator } from '../endpoint/port-allocator.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 import type { GrowthBook } from '../member/storage/growths.ts'
@@ -32,8 +28,8 @@ import { perilOf } from '../member/storage/plan/peril.ts'
 import { driftOf, withoutSurplus } from '../objects/foreign-fields.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { childMetadata, isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
-import { type DesiredRoles, diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
-import type { Action, Problem } from './actions.ts'
+import type { DesiredRoles, PostgresTarget } from '../postgres/administrator.ts'
+import type { Action } from './actions.ts'
 import type { Observation } from './observe.ts'
 
 export type Executor = {
@@ -56,56 +52,6 @@ export type Pass = Observation & {
   access: PostgresAccess | undefined
   target: PostgresTarget | undefined
   signal: AbortSignal
-}
-
-export type Outcome = {
-  problems: Problem[]
-  errors: unknown[]
-  /** Its region has no port left: a problem that only another database's end, or a wider range, mends. */
-  awaitsPort: boolean
-  /** The volume must not grow: there is something to tell. */
-  growthRefused: boolean
-  /** The owner itself is gone: nothing more can be said of it. */
-  released: boolean
-}
-
-/** Does all actions at once, each by `perform`, and sorts what comes of them. */
-export async function execute<A>(
-  actions: readonly A[],
-  perform: (action: A) => Promise<Done | 'released'>,
-): Promise<Outcome> {
-  const outcome: Outcome = { problems: [], errors: [], awaitsPort: false, growthRefused: false, released: false }
-  const results = await Promise.allSettled(actions.map(perform))
-  for (const result of results) {
-    if (result.status === 'fulfilled') {
-      if (result.value === 'released') outcome.released = true
-      if (result.value === 'refused') outcome.growthRefused = true
-      continue
-    }
-    if (result.reason instanceof RangeExhaustedError) outcome.awaitsPort = true
-    else outcome.errors.push(result.reason)
-    const problem = problemOf(result.reason)
-    if (problem) outcome.problems.push(problem)
-  }
-  return outcome
-}
-
-/** The error a pass fails with: one that is not a mere conflict, if there is one. */
-export const worst = (errors: readonly unknown[]): unknown =>
-  errors.find(error => !isClusterError(error, 'Conflict')) ?? errors[0]
-
-/** What users should hear of an error; undefined for what the next look mends. */
-function problemOf(error: unknown): Problem | undefined {
-  if (error instanceof NameTakenError) return { condition: 'Progressing', reason: 'NameTaken', message: error.message }
-  if (error instanceof RangeExhaustedError)
-    return { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: error.message }
-  if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest'))
-    return { condition: 'Progressing', reason: 'Refused', message: error.message }
-  if (!(error instanceof PostgresError)) return undefined
-  if (error.code === diskFull) return { condition: 'VolumeReady', reason: 'DiskFull', message: error.message }
-  return error.reason === 'statement'
-    ? { condition: 'CredentialsReady', reason: 'RolesRefused', message: error.message }
-    : undefined
 }
 
 /** `refused`: the volume must not grow. */

@@ -3,10 +3,12 @@
  * operation runs; it never touches the outcome of one that has ended. Where nothing runs and clients are served, it
  * shows in ChildrenApplied: an object is not as it should be, and nothing else would say so.
  */
-import type { Condition } from '../../../crds/index.ts'
-import { conditionOf, no, yes } from '../../objects/conditions.ts'
-import type { Problem } from '../actions.ts'
-import type { InstanceFindings } from './findings.ts'
+import type { Condition } from '../../crds/index.ts'
+import { conditionOf, no, yes } from '../objects/conditions.ts'
+import type { InstanceCondition, InstanceFindings } from '../workload/plan/findings.ts'
+
+/** A temporary problem of an action that is not the operator's fault: a condition reports it, and the action is retried. */
+export type Problem = { condition: InstanceCondition; reason: string; message: string }
 
 /** `next`: the conditions of the owner's kind after these findings. */
 export function withProblems(

@@ -1,10 +1,9 @@
 /** What the conditions say of a problem that an action met. */
 import { describe, expect, test } from 'vitest'
-import type { Condition } from '../../../crds/index.ts'
-import { conditionsAfter, type Finding, no, yes } from '../../objects/conditions.ts'
-import type { Problem } from '../actions.ts'
-import type { InstanceCondition, InstanceFindings } from './findings.ts'
-import { withProblems } from './problems.ts'
+import type { Condition } from '../../crds/index.ts'
+import { conditionsAfter, type Finding, no, yes } from '../objects/conditions.ts'
+import type { InstanceCondition, InstanceFindings } from '../workload/plan/findings.ts'
+import { type Problem, withProblems } from './problems.ts'
 
 const types = {
   all: ['Ready', 'Progressing', 'VolumeReady', 'EndpointReady', 'ChildrenApplied'] as InstanceCondition[],
