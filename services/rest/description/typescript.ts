@@ -11,8 +11,8 @@ import {
   representationKey,
   type Table,
 } from '../../schema-cache/types.ts'
-import { type DataType, dataTypeOf } from './data-type.ts'
-import { type Described, type DescribedSchema, resultOf } from './described.ts'
+import { type DataType, dataTypeOf } from './data-types.ts'
+import { type Described, type DescribedSchema, resultOf } from './model.ts'
 
 const key = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name))
 const literal = (text: string): string => JSON.stringify(text)

@@ -4,19 +4,19 @@ import { version } from '../../../server/version.ts'
 import type { HttpResponse } from '../../http/message.ts'
 import type { Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
-import { type Catalog, catalogOf, returnedSql, typesSql } from '../description/catalog.ts'
-import type { DescribedSchema } from '../description/described.ts'
-import { formTypes, negotiateForm } from '../description/negotiate.ts'
-import { renderOpenApi31 } from '../description/openapi.ts'
-import { renderTypeScript } from '../description/typescript.ts'
 import {
   type Accessible,
   type AccessibleRow,
   accessibleOf,
   accessibleSql,
   everythingIn,
-} from '../openapi/accessible.ts'
-import { renderOpenApi } from '../openapi/document.ts'
+} from '../description/accessible.ts'
+import { type Catalog, catalogOf, returnedSql, typesSql } from '../description/catalog.ts'
+import type { DescribedSchema } from '../description/model.ts'
+import { formTypes, negotiateForm } from '../description/negotiate.ts'
+import { renderOpenApi } from '../description/openapi-2/document.ts'
+import { renderOpenApi31 } from '../description/openapi-3/document.ts'
+import { renderTypeScript } from '../description/typescript.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import { type Exchange, sessionFacts } from './exchange.ts'
 import { transactionSteps } from './transaction.ts'

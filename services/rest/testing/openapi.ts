@@ -1,6 +1,6 @@
 /** For tests: parts of a schema cache made by hand, and a check that a document keeps to the structure of OpenAPI 2.0. */
 import type { Cardinality, Column, Parameter, Relationship, Routine, Table } from '../../schema-cache/types.ts'
-import { type OpenApiInput, renderOpenApi } from '../openapi/document.ts'
+import { type OpenApiInput, renderOpenApi } from '../description/openapi-2/document.ts'
 
 export function column(name: string, type: string, more: Partial<Column> = {}): Column {
   const plain = { description: null, nullable: true, maximumLength: null, default: null, generated: false }

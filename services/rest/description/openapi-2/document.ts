@@ -2,7 +2,7 @@
  * The description of one served schema that the root path answers with: an OpenAPI 2.0 document made from the schema cache as PostgREST 14 makes it,
  * so that what reads the one reads the other. Pure: who may see which table and function is decided before (accessible.ts).
  */
-import type { Routine, SchemaCache, Table } from '../../schema-cache/types.ts'
+import type { Routine, SchemaCache, Table } from '../../../schema-cache/types.ts'
 import { tableDefinition } from './definitions.ts'
 import { parameterDefinitions } from './parameters.ts'
 import { jsonMediaTypes, renderPaths } from './paths.ts'

@@ -1,5 +1,5 @@
 /** Tables, and the arguments of functions, as object schemas. A table's columns tell of primary and foreign keys in their descriptions. */
-import type { Column, Relationship, Routine, SchemaCache, Table } from '../../schema-cache/types.ts'
+import type { Column, Relationship, Routine, SchemaCache, Table } from '../../../schema-cache/types.ts'
 import { describeDefault, describeType, unqualify } from './data-types.ts'
 import { type ObjectSchema, type Property, unlessEmpty } from './swagger.ts'
 

@@ -1,10 +1,10 @@
 /**
  * A served schema as a document of OpenAPI 3.1, made to generate clients from: what can be asked of each relation and function, with what it takes and answers. Pure.
- * The document at the root that PostgREST has is OpenAPI 2.0, and is made in openapi/.
+ * The document at the root that PostgREST has is OpenAPI 2.0, and is made in openapi-2/.
  */
-import type { Column, Routine, Table } from '../../schema-cache/types.ts'
-import { splitComment } from '../openapi/swagger.ts'
-import { type Described, type DescribedSchema, resultOf } from './described.ts'
+import type { Column, Routine, Table } from '../../../schema-cache/types.ts'
+import { type Described, type DescribedSchema, resultOf } from '../model.ts'
+import { splitComment } from '../openapi-2/swagger.ts'
 import {
   componentName,
   insertName,

@@ -1,5 +1,5 @@
 /** What requests can carry besides their path: parameters that all tables share, those of each table, and arguments of functions in a query string. */
-import type { Column, Routine, Parameter as RoutineParameter, Table } from '../../schema-cache/types.ts'
+import type { Column, Routine, Parameter as RoutineParameter, Table } from '../../../schema-cache/types.ts'
 import { dataTypeOf, elementType, formatOf, unqualify } from './data-types.ts'
 import { type Parameter, type Reference, reference, unlessEmpty } from './swagger.ts'
 

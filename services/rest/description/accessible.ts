@@ -3,7 +3,7 @@
  * them (ignore-privileges). Postgres is asked as the role itself, and only about names; everything else comes from the schema cache.
  */
 import type { Routine, SchemaCache, Table } from '../../schema-cache/types.ts'
-import { withoutSchema } from './data-types.ts'
+import { withoutSchema } from './openapi-2/data-types.ts'
 
 /**
  * With $1 a schema's name, run as the request's role: one row per relation that the role owns or holds any privilege on, if only on a column, and per

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { at, column, faults, parameter, relationships, rendered, routine, table, toOne } from '../testing/openapi.ts'
+import { at, column, faults, parameter, relationships, rendered, routine, table, toOne } from '../../testing/openapi.ts'
 
 const id = column('id', 'integer', { nullable: false })
 const withReferences = (...names: string[]) => names.map(name => ({ $ref: `#/parameters/${name}` }))

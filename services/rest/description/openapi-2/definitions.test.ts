@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { at, column, keys, relationships, rendered, table, toOne } from '../testing/openapi.ts'
+import { at, column, keys, relationships, rendered, table, toOne } from '../../testing/openapi.ts'
 
 describe('a foreign key', () => {
   const owner = column('owner', 'integer')

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { at, column, faults, parameter, rendered, routine, table } from '../testing/openapi.ts'
+import { at, column, faults, parameter, rendered, routine, table } from '../../testing/openapi.ts'
 import type { OpenApiInput } from './document.ts'
 
 describe('the document itself', () => {

@@ -1,8 +1,8 @@
 /** Types, rows and arguments as schemas of OpenAPI 3.1, which are JSON Schema 2020-12. Pure. */
-import { type Column, type Routine, representationKey, type Table } from '../../schema-cache/types.ts'
-import { describeDefault } from '../openapi/data-types.ts'
-import { type DataType, dataTypeOf } from './data-type.ts'
-import type { Described } from './described.ts'
+import { type Column, type Routine, representationKey, type Table } from '../../../schema-cache/types.ts'
+import { type DataType, dataTypeOf } from '../data-types.ts'
+import type { Described } from '../model.ts'
+import { describeDefault } from '../openapi-2/data-types.ts'
 
 /** JSON, as it goes into the document. */
 export type Schema = Readonly<Record<string, unknown>>

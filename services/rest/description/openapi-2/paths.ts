@@ -1,5 +1,5 @@
 /** What can be asked of each path: the document itself, each table with its methods, each function under /rpc. */
-import type { Routine, Table } from '../../schema-cache/types.ts'
+import type { Routine, Table } from '../../../schema-cache/types.ts'
 import { argumentsDefinition } from './definitions.ts'
 import { preferParams, queryArguments, tableReferences } from './parameters.ts'
 import { type Operation, type PathItem, reference, splitComment, unlessEmpty } from './swagger.ts'
