@@ -4,15 +4,17 @@ import { loadSchemaCache } from '../../schema-cache/load.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { parameter, routine, table } from '../testing/openapi.ts'
-import { type Accessible, accessibleOf, accessibleSql, everythingIn } from './accessible.ts'
+import { accessibleOf, accessibleSql, everythingIn } from './accessible.ts'
+import type { DescribedSchema } from './model.ts'
 
-const names = ({ accessibleTables, accessibleRoutines }: Accessible) => ({
-  tables: accessibleTables.map(({ name }) => name),
-  routines: accessibleRoutines.map(({ name, parameters }) => `${name}(${parameters.map(each => each.type).join()})`),
+const names = ({ tables, routines }: DescribedSchema) => ({
+  tables: tables.map(({ name }) => name),
+  routines: routines.map(({ name, parameters }) => `${name}(${parameters.map(each => each.type).join()})`),
 })
 
 describe('accessibleOf', () => {
   const cache = {
+    schemaDescriptions: new Map(),
     tables: new Map([['test', new Map(['a', 'b'].map(name => [name, table(name, [])]))]]),
     routines: new Map([
       ['test', new Map([['f', [routine('f', [parameter('x', 'test.mood')]), routine('f', [parameter('x', 'text')])]]])],

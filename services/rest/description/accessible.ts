@@ -2,8 +2,9 @@
  * Which tables and functions of a schema the document tells a role of: those it holds some privilege on (openapi-mode follow-privileges), or all of
  * them (ignore-privileges). Postgres is asked as the role itself, and only about names; everything else comes from the schema cache.
  */
-import type { Routine, SchemaCache, Table } from '../../schema-cache/types.ts'
-import { withoutSchema } from './openapi-2/data-types.ts'
+import type { SchemaCache } from '../../schema-cache/types.ts'
+import { withoutSchema } from './data-types.ts'
+import type { DescribedSchema } from './model.ts'
 
 /**
  * With $1 a schema's name, run as the request's role: one row per relation that the role owns or holds any privilege on, if only on a column, and per
@@ -38,16 +39,15 @@ export type AccessibleRow =
       readonly parameters: readonly { readonly name: string; readonly type: string }[]
     }
 
-export type Accessible = {
-  readonly accessibleTables: readonly Table[]
-  readonly accessibleRoutines: readonly Routine[]
-}
+type Described = Pick<SchemaCache, 'tables' | 'routines' | 'schemaDescriptions'>
 
 /** Everything of a schema that the cache knows. */
-export function everythingIn(cache: Pick<SchemaCache, 'tables' | 'routines'>, schema: string): Accessible {
+export function everythingIn(cache: Described, name: string): DescribedSchema {
   return {
-    accessibleTables: [...(cache.tables.get(schema)?.values() ?? [])],
-    accessibleRoutines: [...(cache.routines.get(schema)?.values() ?? [])].flat(),
+    name,
+    comment: cache.schemaDescriptions.get(name) ?? null,
+    tables: [...(cache.tables.get(name)?.values() ?? [])],
+    routines: [...(cache.routines.get(name)?.values() ?? [])].flat(),
   }
 }
 
@@ -56,20 +56,17 @@ const signature = ({ name, parameters }: { name: string; parameters: readonly { 
   JSON.stringify([name, ...parameters.map(parameter => [parameter.name, withoutSchema(parameter.type)])])
 
 /** What of the cache is in the rows of `accessibleSql`, in the cache's order. What the cache does not know yet waits for its reload. */
-export function accessibleOf(
-  cache: Pick<SchemaCache, 'tables' | 'routines'>,
-  schema: string,
-  rows: readonly AccessibleRow[],
-): Accessible {
+export function accessibleOf(cache: Described, name: string, rows: readonly AccessibleRow[]): DescribedSchema {
   const relations = new Set<string>()
   const functions = new Set<string>()
   for (const row of rows) {
     if (row.kind === 'relation') relations.add(row.name)
     else functions.add(signature(row))
   }
-  const all = everythingIn(cache, schema)
+  const all = everythingIn(cache, name)
   return {
-    accessibleTables: all.accessibleTables.filter(table => relations.has(table.name)),
-    accessibleRoutines: all.accessibleRoutines.filter(routine => functions.has(signature(routine))),
+    ...all,
+    tables: all.tables.filter(table => relations.has(table.name)),
+    routines: all.routines.filter(routine => functions.has(signature(routine))),
   }
 }

@@ -1,4 +1,4 @@
-/** What a value of a type of Postgres is in JSON, as row_to_json writes it. Pure; the types' own names come from the catalog. */
+/** What a value of a type of Postgres is in JSON, as row_to_json writes it, and what its names and defaults say. Pure; types that users made come from the catalog. */
 import type { QualifiedName } from '../../schema-cache/types.ts'
 import type { Attribute, Catalog } from './catalog.ts'
 
@@ -15,6 +15,9 @@ export type DataType =
 
 const integers = new Set(['smallint', 'integer', 'bigint'])
 const numbers = new Set(['numeric', 'real', 'double precision'])
+
+/** For a description without a catalog: every type that users made is a string. */
+export const noTypes: Pick<Catalog, 'types'> = { types: new Map() }
 
 /** A domain may be of another domain; more than so many is a circle that Postgres does not allow. */
 const maximumDepth = 64
@@ -44,3 +47,48 @@ export function dataTypeOf(catalog: Pick<Catalog, 'types'>, type: string, depth 
   if (numbers.has(type)) return { kind: 'number', type }
   return { kind: 'string', type }
 }
+
+/** A string constant, with an E where backslashes in it are doubled, and the cast that Postgres prints after it. */
+const stringConstant = /^(E?)'((?:[^']|'')*)'(?:::[^']+)?$/
+
+function constantOf(expression: string): string | undefined {
+  const [, escaped, quoted] = stringConstant.exec(expression) ?? []
+  const text = quoted?.replaceAll("''", "'")
+  return escaped === 'E' ? text?.replaceAll('\\\\', '\\') : text
+}
+
+const numberConstant = /^-?\d+(?:\.\d+)?$/
+/** As many decimal digits as a double holds whatever they are. */
+const exactDigits = 15
+
+/**
+ * A default's expression as a value: constants of boolean and number columns as such; of string columns the constant, or else the expression's
+ * text. Nothing where a value cannot be told (`nextval(...)` of a number), would not be exact, or is of json or an array.
+ */
+export function describeDefault(type: string, expression: string | null): string | number | boolean | undefined {
+  if (expression === null) return undefined
+  const text = constantOf(expression) ?? expression
+  switch (dataTypeOf(noTypes, type).kind) {
+    case 'string':
+      return text
+    case 'boolean':
+      return text === 'true' || text === 'false' ? text === 'true' : undefined
+    case 'integer':
+    case 'number':
+      return numberConstant.test(text) && text.replace(/\D/g, '').length <= exactDigits ? Number(text) : undefined
+    default:
+      return undefined
+  }
+}
+
+const qualified = /^(?:"((?:[^"]|"")+)"|([^".\s]+))\.(.+)$/s
+
+/** A type's name without its schema where that is one of `schemas`, as Postgres prints it for who has those in the search path. */
+export function unqualify(type: string, schemas: ReadonlySet<string>): string {
+  const [, quoted, plain, rest] = qualified.exec(type) ?? []
+  const schema = quoted?.replaceAll('""', '"') ?? plain
+  return rest !== undefined && schema !== undefined && schemas.has(schema) ? rest : type
+}
+
+/** A type's name without its schema, whichever it is. */
+export const withoutSchema = (type: string): string => qualified.exec(type)?.[3] ?? type

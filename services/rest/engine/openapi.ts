@@ -1,20 +1,14 @@
-/** The root: the schemas as far as the role may see them, as a document of OpenAPI or as types of TypeScript. */
+/** The root: describes the schemas, as far as the role may see them, as a document of OpenAPI or as types of TypeScript. */
 
 import { version } from '../../../server/version.ts'
 import type { HttpResponse } from '../../http/message.ts'
 import type { Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
-import {
-  type Accessible,
-  type AccessibleRow,
-  accessibleOf,
-  accessibleSql,
-  everythingIn,
-} from '../description/accessible.ts'
+import { type AccessibleRow, accessibleOf, accessibleSql, everythingIn } from '../description/accessible.ts'
 import { type Catalog, catalogOf, returnedSql, typesSql } from '../description/catalog.ts'
-import type { DescribedSchema } from '../description/model.ts'
+import type { ApiDescription, DescribedSchema } from '../description/model.ts'
 import { formTypes, negotiateForm } from '../description/negotiate.ts'
-import { renderOpenApi } from '../description/openapi-2/document.ts'
+import { renderOpenApi2 } from '../description/openapi-2/document.ts'
 import { renderOpenApi31 } from '../description/openapi-3/document.ts'
 import { renderTypeScript } from '../description/typescript.ts'
 import type { ApiRequest } from '../parse/request.ts'
@@ -32,7 +26,7 @@ async function ask(exchange: Exchange, schema: string, steps: readonly Step[]) {
 }
 
 /** What of each of these schemas the role may see, or all of it. */
-async function accessible(exchange: Exchange, schema: string, schemas: readonly string[]): Promise<Accessible[]> {
+async function accessible(exchange: Exchange, schema: string, schemas: readonly string[]): Promise<DescribedSchema[]> {
   const { cache, configuration } = exchange.state
   if (configuration.openapiMode === 'ignore-privileges') return schemas.map(name => everythingIn(cache, name))
   const results = await ask(
@@ -62,70 +56,38 @@ async function readCatalog(exchange: Exchange, schemas: readonly string[]): Prom
   return catalogOf(String(types?.[0]?.[0]), String(returned?.[0]?.[0]))
 }
 
-async function describe(exchange: Exchange, schema: string, schemas: readonly string[]) {
-  const { cache } = exchange.state
-  const seen = await accessible(exchange, schema, schemas)
-  const described: DescribedSchema[] = schemas.map((name, index) => ({
-    name,
-    tables: seen[index]?.accessibleTables ?? [],
-    routines: seen[index]?.accessibleRoutines ?? [],
-  }))
-  return { cache, catalog: await readCatalog(exchange, schemas), schemas: described }
+/** What both documents of OpenAPI are printed from. */
+async function describeOne(exchange: Exchange, name: string): Promise<ApiDescription> {
+  const { configuration, cache } = exchange.state
+  const [schema = everythingIn(cache, name)] = await accessible(exchange, name, [name])
+  const { openapiServerProxyUri: proxyUri, openapiSecurityActive: securityActive } = configuration
+  return { schema, cache, proxyUri, securityActive, version }
 }
 
-async function openApi2(exchange: Exchange, schema: string): Promise<string> {
-  const { configuration, cache } = exchange.state
-  const { openapiServerProxyUri: proxyUri } = configuration
-  const [seen = everythingIn(cache, schema)] = await accessible(exchange, schema, [schema])
-  return JSON.stringify(
-    renderOpenApi({
-      ...seen,
-      cache,
-      schema,
-      extraSearchPath: configuration.dbExtraSearchPath,
-      schemaDescription: cache.schemaDescriptions.get(schema) ?? null,
-      ...(proxyUri === undefined ? {} : { proxyUri }),
-      securityActive: configuration.openapiSecurityActive,
-      host: configuration.serverHost,
-      port: configuration.serverPort,
-      version,
-    }),
-  )
+async function openApi2(exchange: Exchange, name: string): Promise<string> {
+  const { dbExtraSearchPath: extraSearchPath, serverHost: host, serverPort: port } = exchange.state.configuration
+  return JSON.stringify(renderOpenApi2({ ...(await describeOne(exchange, name)), extraSearchPath, host, port }))
 }
 
 async function openApi31(exchange: Exchange, name: string): Promise<string> {
-  const { configuration, cache } = exchange.state
-  const described = await describe(exchange, name, [name])
-  const [schema = { name, tables: [], routines: [] }] = described.schemas
-  return JSON.stringify(
-    renderOpenApi31({
-      described,
-      schema,
-      comment: cache.schemaDescriptions.get(name) ?? null,
-      proxyUri: configuration.openapiServerProxyUri,
-      securityActive: configuration.openapiSecurityActive,
-      ndjsonEnabled: configuration.ndjsonEnabled,
-      keysetParameter: configuration.keysetParameter,
-      batchPath: configuration.batchPath,
-      version,
-    }),
-  )
+  const { ndjsonEnabled, keysetParameter, batchPath } = exchange.state.configuration
+  const described = await describeOne(exchange, name)
+  const catalog = await readCatalog(exchange, [name])
+  return JSON.stringify(renderOpenApi31({ ...described, catalog, ndjsonEnabled, keysetParameter, batchPath }))
 }
 
+async function typeScript(exchange: Exchange, schema: string): Promise<string> {
+  const { cache, configuration } = exchange.state
+  const schemas = await accessible(exchange, schema, configuration.dbSchemas)
+  return renderTypeScript({ cache, catalog: await readCatalog(exchange, configuration.dbSchemas), schemas })
+}
+
+const printers = { 'openapi-2.0': openApi2, 'openapi-3.1': openApi31, typescript: typeScript }
+
 export async function answerOpenApi(exchange: Exchange, { schema, accept }: ApiRequest): Promise<HttpResponse> {
-  const { configuration } = exchange.state
-  const form = negotiateForm(exchange.http.headers.accept, accept, configuration)
+  const form = negotiateForm(exchange.http.headers.accept, accept, exchange.state.configuration)
   exchange.timing.mark('plan')
-  const body = await (() => {
-    switch (form) {
-      case 'openapi-2.0':
-        return openApi2(exchange, schema)
-      case 'openapi-3.1':
-        return openApi31(exchange, schema)
-      case 'typescript':
-        return describe(exchange, schema, configuration.dbSchemas).then(renderTypeScript)
-    }
-  })()
+  const body = await printers[form](exchange, schema)
   exchange.timing.mark('transaction')
   return { status: 200, headers: [['Content-Type', formTypes[form]]], body }
 }

@@ -1,6 +1,6 @@
 /** For tests: parts of a schema cache made by hand, and a check that a document keeps to the structure of OpenAPI 2.0. */
 import type { Cardinality, Column, Parameter, Relationship, Routine, Table } from '../../schema-cache/types.ts'
-import { type OpenApiInput, renderOpenApi } from '../description/openapi-2/document.ts'
+import { type OpenApi2Input, renderOpenApi2 } from '../description/openapi-2/document.ts'
 
 export function column(name: string, type: string, more: Partial<Column> = {}): Column {
   const plain = { description: null, nullable: true, maximumLength: null, default: null, generated: false }
@@ -60,18 +60,23 @@ export function keys(source: string, target: string, cardinality: Cardinality): 
 }
 
 /** A cache's relationships, by source. */
-export function relationships(...list: Relationship[]): OpenApiInput['cache'] {
-  return { relationships: new Map([['test', Map.groupBy(list, ({ source }) => source.name)]]) }
+export function relationships(...list: Relationship[]): OpenApi2Input['cache'] {
+  return {
+    relationships: new Map([['test', Map.groupBy(list, ({ source }) => source.name)]]),
+    representations: new Map(),
+  }
 }
 
-function input(more: Partial<OpenApiInput> = {}): OpenApiInput {
+/** What a document is printed from, as far as a test says it. */
+export type Parts = Partial<OpenApi2Input & Omit<OpenApi2Input['schema'], 'name'>>
+
+function input({ comment = null, tables = [], routines = [], ...more }: Parts = {}): OpenApi2Input {
   return {
     cache: relationships(),
-    schema: 'test',
-    accessibleTables: [],
-    accessibleRoutines: [],
-    schemaDescription: null,
+    schema: { name: 'test', comment, tables, routines },
+    proxyUri: undefined,
     securityActive: false,
+    extraSearchPath: [],
     host: '*4',
     port: 3000,
     version: '1.2.3',
@@ -82,8 +87,7 @@ function input(more: Partial<OpenApiInput> = {}): OpenApiInput {
 type Document = { [key: string]: unknown }
 
 /** The document as a client reads it. */
-export const rendered = (more: Partial<OpenApiInput>): Document =>
-  JSON.parse(JSON.stringify(renderOpenApi(input(more))))
+export const rendered = (more: Parts): Document => JSON.parse(JSON.stringify(renderOpenApi2(input(more))))
 
 const isObject = (value: unknown): value is Document =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -5,7 +5,7 @@ describe('a foreign key', () => {
   const owner = column('owner', 'integer')
   const described = (...list: Parameters<typeof relationships>) =>
     at(
-      rendered({ accessibleTables: [table('things', [owner])], cache: relationships(...list) }),
+      rendered({ tables: [table('things', [owner])], cache: relationships(...list) }),
       'definitions',
       'things',
       'properties',

@@ -1,7 +1,8 @@
 /** Tables, and the arguments of functions, as object schemas. A table's columns tell of primary and foreign keys in their descriptions. */
 import type { Column, Relationship, Routine, SchemaCache, Table } from '../../../schema-cache/types.ts'
-import { describeDefault, describeType, unqualify } from './data-types.ts'
+import { describeDefault, unqualify } from '../data-types.ts'
 import { type ObjectSchema, type Property, unlessEmpty } from './swagger.ts'
+import { describeType } from './types.ts'
 
 type Target = { readonly table: string; readonly column: string }
 

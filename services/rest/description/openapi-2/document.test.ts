@@ -1,17 +1,16 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { at, column, faults, parameter, rendered, routine, table } from '../../testing/openapi.ts'
-import type { OpenApiInput } from './document.ts'
+import { at, column, faults, type Parts, parameter, rendered, routine, table } from '../../testing/openapi.ts'
 
 describe('the document itself', () => {
   test('names the API as the comment on the schema does', () => {
-    const schemaDescription = 'My title\n\nMy description\nin lines'
-    expect(at(rendered({ schemaDescription }), 'info')).toEqual({
+    const comment = 'My title\n\nMy description\nin lines'
+    expect(at(rendered({ comment }), 'info')).toEqual({
       title: 'My title',
       description: 'My description\nin lines',
       version: '1.2.3',
     })
-    expect(at(rendered({ schemaDescription: 'My title' }), 'info', 'description')).toBe('')
+    expect(at(rendered({ comment: 'My title' }), 'info', 'description')).toBe('')
     expect(at(rendered({}), 'info', 'title')).toBe('PostgREST API')
   })
 
@@ -136,10 +135,10 @@ describe('any schema', () => {
       .map(([each, list, volatility]) => routine(each, list, { volatility })),
     { maxLength: 4 },
   )
-  const inputs: fc.Arbitrary<Partial<OpenApiInput>> = fc.record({
-    accessibleTables: tables,
-    accessibleRoutines: routines,
-    schemaDescription: comment,
+  const inputs: fc.Arbitrary<Partial<Parts>> = fc.record({
+    tables,
+    routines,
+    comment,
     securityActive: fc.boolean(),
   })
 
@@ -148,11 +147,11 @@ describe('any schema', () => {
       fc.property(inputs, more => {
         const document = rendered(more)
         expect(faults(document)).toEqual([])
-        for (const each of more.accessibleTables ?? []) {
+        for (const each of more.tables ?? []) {
           const properties = at(document, 'definitions', each.name, 'properties')
           for (const one of each.columns.keys()) expect(at(properties, one)).toBeDefined()
         }
-        for (const each of more.accessibleRoutines ?? []) {
+        for (const each of more.routines ?? []) {
           expect(at(document, 'paths', `/rpc/${each.name}`, 'post')).toBeDefined()
         }
       }),
@@ -161,7 +160,7 @@ describe('any schema', () => {
   })
 
   test('the check finds what is wrong', () => {
-    const document = rendered({ accessibleTables: [table('t', [column('id', 'integer')])] })
+    const document = rendered({ tables: [table('t', [column('id', 'integer')])] })
     const broken = { ...document, definitions: {}, host: '::1:3000', paths: { t: { get: { responses: {} } } } }
     expect(faults(broken)).toEqual(
       expect.arrayContaining([

@@ -1,32 +1,18 @@
 /**
- * The description of one served schema that the root path answers with: an OpenAPI 2.0 document made from the schema cache as PostgREST 14 makes it,
- * so that what reads the one reads the other. Pure: who may see which table and function is decided before (accessible.ts).
+ * Prints the description of a schema as the OpenAPI 2.0 document that the root path of PostgREST 14 returns, so that clients of the one can read the other. Pure.
  */
-import type { Routine, SchemaCache, Table } from '../../../schema-cache/types.ts'
+import { type ApiDescription, splitComment } from '../model.ts'
 import { tableDefinition } from './definitions.ts'
 import { parameterDefinitions } from './parameters.ts'
 import { jsonMediaTypes, renderPaths } from './paths.ts'
-import { type SwaggerDocument, splitComment } from './swagger.ts'
+import type { SwaggerDocument } from './swagger.ts'
 
-export type OpenApiInput = {
-  readonly cache: Pick<SchemaCache, 'relationships'>
-  readonly schema: string
-  /** `db-extra-search-path`: argument types of these schemas, as of `schema` itself, go by their bare names. */
-  readonly extraSearchPath?: readonly string[]
-  /** What the document tells of, all of `schema`, in the order they are to stand in; overloads of a function together. */
-  readonly accessibleTables: readonly Table[]
-  readonly accessibleRoutines: readonly Routine[]
-  /** The comment on the schema: a title, then a description. */
-  readonly schemaDescription: string | null
-  /** `openapi-server-proxy-uri`: an absolute http or https URI, as configuration made sure. */
-  readonly proxyUri?: string
-  /** `openapi-security-active`: whether the document says that requests carry a token. */
-  readonly securityActive: boolean
+export type OpenApi2Input = ApiDescription & {
+  /** `db-extra-search-path`: argument types of these schemas, as of the described one, go by their bare names. */
+  readonly extraSearchPath: readonly string[]
   /** `server-host` and `server-port`. */
   readonly host: string
   readonly port: number
-  /** Of the service. */
-  readonly version: string
 }
 
 type Address = Pick<SwaggerDocument, 'host' | 'basePath' | 'schemes'>
@@ -38,7 +24,7 @@ const anyHost = new Set(['*', '*4', '!4', '*6', '!6'])
 const hostAndPort = (host: string, port: string | number) =>
   host.includes(':') ? undefined : `${anyHost.has(host) ? '0.0.0.0' : host}:${port}`
 
-function publicAddress({ proxyUri, host, port }: OpenApiInput): Address {
+function publicAddress({ proxyUri, host, port }: OpenApi2Input): Address {
   if (proxyUri === undefined) return { host: hostAndPort(host, port), basePath: '/', schemes: ['http'] }
   const uri = new URL(proxyUri)
   const scheme = uri.protocol === 'http:' ? 'http' : 'https'
@@ -59,9 +45,9 @@ const security: Pick<SwaggerDocument, 'security' | 'securityDefinitions'> = {
 }
 
 /** The document, for JSON.stringify. Source: PostgREST docs "OpenAPI". Throws TypeError on a `proxyUri` that is no URI. */
-export function renderOpenApi(input: OpenApiInput): SwaggerDocument {
-  const { accessibleTables: tables, accessibleRoutines: routines } = input
-  const comment = splitComment(input.schemaDescription)
+export function renderOpenApi2(input: OpenApi2Input): SwaggerDocument {
+  const { name, tables, routines } = input.schema
+  const comment = splitComment(input.schema.comment)
   const mediaTypes = [...jsonMediaTypes, 'text/csv']
   return {
     swagger: '2.0',
@@ -73,7 +59,7 @@ export function renderOpenApi(input: OpenApiInput): SwaggerDocument {
     ...publicAddress(input),
     consumes: mediaTypes,
     produces: mediaTypes,
-    paths: renderPaths(tables, routines, new Set([input.schema, ...(input.extraSearchPath ?? [])])),
+    paths: renderPaths(tables, routines, new Set([name, ...input.extraSearchPath])),
     definitions: Object.fromEntries(
       tables.map(table => [table.name, tableDefinition(table, input.cache.relationships)]),
     ),

@@ -1,7 +1,9 @@
 /** What requests can carry besides their path: parameters that all tables share, those of each table, and arguments of functions in a query string. */
 import type { Column, Routine, Parameter as RoutineParameter, Table } from '../../../schema-cache/types.ts'
-import { dataTypeOf, elementType, formatOf, unqualify } from './data-types.ts'
+import { unqualify } from '../data-types.ts'
+import { filteredColumns } from '../model.ts'
 import { type Parameter, type Reference, reference, unlessEmpty } from './swagger.ts'
+import { elementType, formatOf, typeOf } from './types.ts'
 
 const optional = (place: 'query' | 'header', name: string, description: string): Parameter => ({
   in: place,
@@ -74,13 +76,9 @@ const named = (...names: string[]): Reference[] => names.map(name => reference('
 
 export const preferParams: Reference = reference('parameters', 'preferParams')
 
-/** Query parameters that mean something of their own, so that no filter on a column of that name can be asked for. */
-const taken = new Set(shared.flatMap(([, parameter]) => (parameter.in === 'query' ? parameter.name : [])))
-
 /** What each method on a table takes. */
 export function tableReferences(table: Table): Record<'get' | 'post' | 'patch' | 'delete', readonly Reference[]> {
-  const columns = [...table.columns.values()].filter(({ name }) => !taken.has(name))
-  const filters = named(...columns.map(column => filterName(table, column)))
+  const filters = named(...filteredColumns(table).map(column => filterName(table, column)))
   return {
     get: [...filters, ...named('select', 'order', 'range', 'rangeUnit', 'offset', 'limit', 'preferCount')],
     post: named(bodyName(table), 'select', 'preferPost'),
@@ -93,10 +91,10 @@ export function tableReferences(table: Table): Record<'get' | 'post' | 'patch' |
 function queryArgument({ name, type, required, variadic }: RoutineParameter): Parameter {
   if (variadic) {
     const element = elementType(type)
-    const items = { type: dataTypeOf(element) ?? 'string', format: formatOf(element) }
+    const items = { type: typeOf(element) ?? 'string', format: formatOf(element) }
     return { in: 'query', name, required, type: 'array', items, collectionFormat: 'multi' }
   }
-  const dataType = dataTypeOf(type) ?? 'string'
+  const dataType = typeOf(type) ?? 'string'
   return { in: 'query', name, required, type: dataType === 'array' ? 'string' : dataType, format: formatOf(type) }
 }
 

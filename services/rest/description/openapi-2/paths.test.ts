@@ -14,7 +14,7 @@ describe('a table', () => {
     },
   )
   const document = rendered({
-    accessibleTables: [children],
+    tables: [children],
     cache: relationships(toOne('children', 'parents', [['parent', 'id']])),
   })
 
@@ -78,7 +78,7 @@ describe('a table', () => {
   test('that cannot be written has GET alone, and one that can in any way all methods', () => {
     const none = { insertable: false, updatable: false, deletable: false }
     const tables = [table('seen', [id], none), table('cleared', [id], { ...none, deletable: true })]
-    const { paths } = rendered({ accessibleTables: tables })
+    const { paths } = rendered({ tables })
     expect(Object.keys(at(paths, '/seen') ?? {})).toEqual(['get'])
     expect(Object.keys(at(paths, '/cleared') ?? {})).toEqual(['get', 'post', 'patch', 'delete'])
   })
@@ -90,7 +90,7 @@ describe('a table', () => {
       column('day', 'date', { type: 'test.day' }),
       column('size', 'integer', { type: 'test.size', default: '7' }),
     ]
-    expect(at(rendered({ accessibleTables: [table('t', columns)] }), 'definitions', 't', 'properties')).toEqual({
+    expect(at(rendered({ tables: [table('t', columns)] }), 'definitions', 't', 'properties')).toEqual({
       code: { type: 'string', format: 'character varying', maxLength: 3, default: 'abc' },
       mood: { type: 'string', format: 'test.mood', enum: ['sad', 'happy'] },
       day: { type: 'string', format: 'date' },
@@ -99,19 +99,19 @@ describe('a table', () => {
   })
 
   test('without columns, comment or what must be given says none of it', () => {
-    const document = rendered({ accessibleTables: [table('empty', [])] })
+    const document = rendered({ tables: [table('empty', [])] })
     expect(at(document, 'definitions', 'empty')).toEqual({ type: 'object' })
     expect(Object.keys(at(document, 'paths', '/empty', 'delete') ?? {})).toEqual(['tags', 'parameters', 'responses'])
   })
 
   test('with a comment of one line has a summary alone', () => {
-    const get = at(rendered({ accessibleTables: [table('t', [id], { description: 'Short' })] }), 'paths', '/t', 'get')
+    const get = at(rendered({ tables: [table('t', [id], { description: 'Short' })] }), 'paths', '/t', 'get')
     expect(at(get, 'summary')).toBe('Short')
     expect(at(get, 'description')).toBeUndefined()
   })
 
-  test('keeps a filter out that a parameter of the same name hides', () => {
-    const document = rendered({ accessibleTables: [table('t', [column('limit', 'integer'), id])] })
+  test.each(['limit', 'columns', 'and'])('has no filter on a column named %s, which a parameter hides', name => {
+    const document = rendered({ tables: [table('t', [column(name, 'integer'), id])] })
     expect(at(document, 'paths', '/t', 'get', 'parameters', 0)).toEqual({ $ref: '#/parameters/rowFilter.t.id' })
     expect(faults(document)).toEqual([])
   })
@@ -129,7 +129,7 @@ describe('a function', () => {
     ],
     { description: 'Mixes\n\nall of it' },
   )
-  const document = rendered({ accessibleRoutines: [mixed] })
+  const document = rendered({ routines: [mixed] })
 
   test('takes arguments in the query string', () => {
     expect(at(document, 'paths', '/rpc/mixed', 'get')).toEqual({
@@ -182,14 +182,14 @@ describe('a function', () => {
   })
 
   test('without arguments takes an empty object', () => {
-    const document = rendered({ accessibleRoutines: [routine('now_then', [])] })
+    const document = rendered({ routines: [routine('now_then', [])] })
     expect(at(document, 'paths', '/rpc/now_then', 'get', 'parameters')).toBeUndefined()
     expect(at(document, 'paths', '/rpc/now_then', 'post', 'parameters', 0, 'schema')).toEqual({ type: 'object' })
   })
 
   test('is asked by POST alone if it is volatile', () => {
     const { paths } = rendered({
-      accessibleRoutines: (['volatile', 'stable', 'immutable'] as const).map(volatility =>
+      routines: (['volatile', 'stable', 'immutable'] as const).map(volatility =>
         routine(volatility, [], { volatility }),
       ),
     })
@@ -200,7 +200,7 @@ describe('a function', () => {
 
   test('with overloads is described by the last of them, and by its bare types of the extra search path', () => {
     const overloads = [routine('f', []), routine('f', [parameter('x', 'more.kind')])]
-    const document = rendered({ accessibleRoutines: overloads, extraSearchPath: ['more'] })
+    const document = rendered({ routines: overloads, extraSearchPath: ['more'] })
     expect(at(document, 'paths', '/rpc/f', 'get', 'parameters')).toMatchObject([{ name: 'x', format: 'kind' }])
   })
 })

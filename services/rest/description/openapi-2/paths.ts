@@ -1,8 +1,9 @@
 /** What can be asked of each path: the document itself, each table with its methods, each function under /rpc. */
 import type { Routine, Table } from '../../../schema-cache/types.ts'
+import { splitComment } from '../model.ts'
 import { argumentsDefinition } from './definitions.ts'
 import { preferParams, queryArguments, tableReferences } from './parameters.ts'
-import { type Operation, type PathItem, reference, splitComment, unlessEmpty } from './swagger.ts'
+import { type Operation, type PathItem, reference, unlessEmpty } from './swagger.ts'
 
 /** What tables and functions answer with, and tables take. */
 export const jsonMediaTypes = [

@@ -105,14 +105,3 @@ export function reference(place: 'definitions' | 'parameters', name: string): Re
 export function unlessEmpty<T>(list: readonly T[]): readonly T[] | undefined {
   return list.length === 0 ? undefined : list
 }
-
-/**
- * A comment's first line as title or summary, and what follows it, without the line breaks between the two; null without a comment.
- * Source: PostgREST docs "OpenAPI".
- */
-export function splitComment(comment: string | null): { summary: string; description: string } | null {
-  if (comment === null) return null
-  const end = comment.indexOf('\n')
-  if (end < 0) return { summary: comment, description: '' }
-  return { summary: comment.slice(0, end), description: comment.slice(end).replace(/^\n+/, '') }
-}

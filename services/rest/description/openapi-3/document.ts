@@ -1,10 +1,10 @@
 /**
- * A served schema as a document of OpenAPI 3.1, made to generate clients from: what can be asked of each relation and function, with what it takes and answers. Pure.
- * The document at the root that PostgREST has is OpenAPI 2.0, and is made in openapi-2/.
+ * Prints the description of a schema as a document of OpenAPI 3.1, from which clients are generated: the requests to each relation and function, with what they take and
+ * return. Pure.
  */
 import type { Column, Routine, Table } from '../../../schema-cache/types.ts'
-import { type Described, type DescribedSchema, resultOf } from '../model.ts'
-import { splitComment } from '../openapi-2/swagger.ts'
+import type { Catalog } from '../catalog.ts'
+import { type ApiDescription, filteredColumns, resultOf, splitComment } from '../model.ts'
 import {
   componentName,
   insertName,
@@ -15,21 +15,13 @@ import {
   updateName,
 } from './schemas.ts'
 
-type DocumentInput = {
-  readonly described: Described
-  /** The one that is described, of those. */
-  readonly schema: DescribedSchema
-  /** The comment on the schema: a title, then a description. */
-  readonly comment: string | null
-  /** Where the service is; where the document came from, if nobody has said. */
-  readonly proxyUri: string | undefined
-  readonly securityActive: boolean
+type OpenApi31Input = ApiDescription & {
+  readonly catalog: Catalog
   readonly ndjsonEnabled: boolean
-  /** The parameter of cursors, where there is one. */
+  /** The parameter of cursors; undefined if they are off. */
   readonly keysetParameter: string | undefined
-  /** Where batches are taken, if anywhere. */
+  /** The path of batches; undefined if they are off. */
   readonly batchPath: string | undefined
-  readonly version: string
 }
 
 type Operation = Readonly<Record<string, unknown>>
@@ -119,10 +111,6 @@ const filterParameter = (table: Table, { name, description }: Column): [string, 
   queryParameter(name, `${description ?? 'A filter'}: an operator and a value, \`eq.1\` or \`in.(1,2)\`.`),
 ]
 
-/** Query parameters that mean something of their own. */
-const taken = new Set(['select', 'order', 'limit', 'offset', 'columns', 'on_conflict', 'and', 'or'])
-const filteredColumns = (table: Table) => [...table.columns.values()].filter(({ name }) => !taken.has(name))
-
 /** The comment on an object of the database, or what it is. */
 function said(comment: string | null, summary: string): { summary: string; description?: string } {
   const parts = splitComment(comment)
@@ -134,19 +122,19 @@ function said(comment: string | null, summary: string): { summary: string; descr
 }
 
 class DocumentWriter {
-  readonly #input: DocumentInput
+  readonly #input: OpenApi31Input
   readonly #schemas: SchemaWriter
 
-  constructor(input: DocumentInput) {
+  constructor(input: OpenApi31Input) {
     this.#input = input
-    this.#schemas = new SchemaWriter(input.described, input.schema.tables)
+    this.#schemas = new SchemaWriter(input, input.catalog)
   }
 
   document(): Schema {
-    const { schema, comment, proxyUri, securityActive, version, keysetParameter, batchPath } = this.#input
+    const { schema, proxyUri, securityActive, version, keysetParameter, batchPath } = this.#input
     const { tables } = schema
     const routines = Map.groupBy(schema.routines, ({ name }) => name)
-    const title = splitComment(comment)
+    const title = splitComment(schema.comment)
     const bearer = { bearer: [] }
     return {
       openapi: '3.1.0',
@@ -347,7 +335,7 @@ class DocumentWriter {
   }
 
   #result(routine: Routine): Schema {
-    const result = resultOf(this.#input.described.catalog, routine)
+    const result = resultOf(this.#input.catalog, routine)
     const one =
       result.kind === 'type'
         ? this.#schemas.type(result.type)
@@ -367,4 +355,4 @@ function oneOf(schemas: readonly Schema[]): Schema {
 }
 
 /** The document, for JSON.stringify. */
-export const renderOpenApi31 = (input: DocumentInput): Schema => new DocumentWriter(input).document()
+export const renderOpenApi31 = (input: OpenApi31Input): Schema => new DocumentWriter(input).document()

@@ -1,8 +1,8 @@
 /** Types, rows and arguments as schemas of OpenAPI 3.1, which are JSON Schema 2020-12. Pure. */
 import { type Column, type Routine, representationKey, type Table } from '../../../schema-cache/types.ts'
-import { type DataType, dataTypeOf } from '../data-types.ts'
-import type { Described } from '../model.ts'
-import { describeDefault } from '../openapi-2/data-types.ts'
+import type { Catalog } from '../catalog.ts'
+import { type DataType, dataTypeOf, describeDefault } from '../data-types.ts'
+import type { ApiDescription } from '../model.ts'
 
 /** JSON, as it goes into the document. */
 export type Schema = Readonly<Record<string, unknown>>
@@ -76,21 +76,21 @@ function orNull(schema: Schema): Schema {
 }
 
 export class SchemaWriter {
-  readonly #described: Described
+  readonly #catalog: Catalog
+  readonly #cache: ApiDescription['cache']
   readonly #rows: ReadonlySet<string>
 
-  /** `tables` are those that the document has a schema for. */
-  constructor(described: Described, tables: readonly Table[]) {
-    this.#described = described
-    this.#rows = new Set(tables.map(({ schema, name }) => JSON.stringify([schema, name])))
+  constructor({ schema, cache }: ApiDescription, catalog: Catalog) {
+    this.#catalog = catalog
+    this.#cache = cache
+    this.#rows = new Set(schema.tables.map(({ schema, name }) => JSON.stringify([schema, name])))
   }
 
   /** Of a type by its name. */
-  readonly type = (written: string): Schema =>
-    plain(dataTypeOf(this.#described.catalog, written), this.type, this.#rows)
+  readonly type = (written: string): Schema => plain(dataTypeOf(this.#catalog, written), this.type, this.#rows)
 
   #column(table: Table, column: Column): Schema {
-    const { representations } = this.#described.cache
+    const { representations } = this.#cache
     const isConverted = representations.has(representationKey(column.type, 'json'))
     const type = isConverted ? {} : this.type(column.baseType)
     const isKey = table.primaryKey.includes(column.name)
