@@ -29,7 +29,16 @@ const statefulSetPod = () => {
     id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8',
   }
   const size = { name: 'small', version: 1 }
-  const workload = { owner, incarnation: 1, image: 'i', size, shape: smallShape, volume: 'v', suspended: false }
+  const workload = {
+    owner,
+    incarnation: 1,
+    number: 0,
+    image: 'i',
+    size,
+    shape: smallShape,
+    volume: 'v',
+    suspended: false,
+  }
   return statefulSetDraft({ ...workload, pods: podSettings.parse({}) }).spec?.template.metadata ?? {}
 }
 

@@ -1,6 +1,16 @@
 /** Host labels and names of children: what an id gives never changes, or data are not found again. */
-import { expect, test } from 'vitest'
-import { branchHostLabel, branchName, childNames, hostLabel } from './names.ts'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  branchHostLabel,
+  branchName,
+  childNames,
+  firstMember,
+  hostLabel,
+  isMemberOf,
+  memberOfClaim,
+  parseMemberName,
+} from './names.ts'
 
 const random = 'd0e6be7d-f4c4-4f9e-9094-2adfd944e71b'
 const byTime = '019c1f2a-5b3c-7d4e-8f60-718293a4b5c6'
@@ -33,4 +43,81 @@ test("a name of somebody's own choice gives nobody's else host label", () => {
   expect(branchHostLabel('shop-d0e6be7d', byTime)).toBe('shop-d0e6be7d-93a4b5c6')
   expect(branchHostLabel('a.b', byTime)).toBe('a-b-93a4b5c6')
   expect(branchHostLabel(`${'a'.repeat(100)}-93a4b5c6`, byTime)).toBe(`${'a'.repeat(54)}-93a4b5c6`)
+})
+
+describe("the names of a member's objects", () => {
+  const kinds = ['statefulSet', 'pod', 'claim', 'configuration'] as const
+  const counted = fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER })
+  const member = fc.record({ id: fc.uuid(), incarnation: counted, number: fc.oneof(fc.constant(firstMember), counted) })
+  const nameOf = (
+    kind: (typeof kinds)[number],
+    { id, incarnation, number }: { id: string; incarnation: number; number: number },
+  ) => childNames[kind](id, incarnation, number)
+
+  test('of the first member are as they were before a database could have several', () => {
+    expect(kinds.map(kind => childNames[kind](random, 7, firstMember))).toEqual([
+      'db-d0e6be7df4c44f9e-7',
+      'db-d0e6be7df4c44f9e-7-0',
+      'db-d0e6be7df4c44f9e-7-data',
+      'db-d0e6be7df4c44f9e-7-config',
+    ])
+    expect(kinds.map(kind => childNames[kind](random, 7, 2))).toEqual([
+      'db-d0e6be7df4c44f9e-7-m2',
+      'db-d0e6be7df4c44f9e-7-m2-0',
+      'db-d0e6be7df4c44f9e-7-m2-data',
+      'db-d0e6be7df4c44f9e-7-m2-config',
+    ])
+  })
+
+  test('are parsed to the member that they were made of, and to no other kind', () => {
+    fc.assert(
+      fc.property(member, fc.constantFrom(...kinds), fc.constantFrom(...kinds), (of, kind, other) => {
+        const named = parseMemberName(kind, nameOf(kind, of))
+        expect(named).toEqual({
+          digits: of.id.replaceAll('-', '').slice(0, 16),
+          incarnation: of.incarnation,
+          number: of.number,
+        })
+        expect(isMemberOf(named, of.id)).toBe(true)
+        if (other !== kind) expect(parseMemberName(other, nameOf(kind, of))).toBeUndefined()
+      }),
+    )
+  })
+
+  test('differ between any two members, and between any two objects of one', () => {
+    const small = fc.integer({ min: 1, max: 20 })
+    const near = fc.record({
+      id: fc.constantFrom(random, byTime),
+      incarnation: small,
+      number: fc.oneof(fc.constant(firstMember), small),
+    })
+    const key = ({ id, incarnation, number }: { id: string; incarnation: number; number: number }) =>
+      `${id}/${incarnation}/${number}`
+    fc.assert(
+      fc.property(near, near, (one, other) => {
+        const names = (of: typeof one) => kinds.map(kind => nameOf(kind, of))
+        const all = key(one) === key(other) ? names(one) : [...names(one), ...names(other)]
+        expect(new Set(all).size).toBe(all.length)
+      }),
+    )
+  })
+
+  test('are labels of at most 63 characters, and at most 52 of a StatefulSet', () => {
+    const longest = { id: random, incarnation: 999_999_999, number: 999_999 }
+    for (const kind of kinds) {
+      expect(nameOf(kind, longest)).toMatch(/^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/)
+      expect(childNames.statefulSet(longest.id, longest.incarnation, longest.number).length).toBeLessThanOrEqual(52)
+    }
+  })
+
+  test.each([
+    'db-d0e6be7df4c44f9e',
+    'db-d0e6be7df4c44f9e-1-rest-data',
+    'db-d0e6be7df4c44f9e-1-m0-data',
+    'mine',
+    'db--1-data',
+  ])('are not %s', name => {
+    for (const kind of kinds) expect(parseMemberName(kind, name)).toBeUndefined()
+    expect(memberOfClaim(name)).toBe(firstMember)
+  })
 })

@@ -35,13 +35,21 @@ export function branchHostLabel(name: string, branchId: string): string {
 
 const base = (databaseId: string): string => `db-${digitsOf(databaseId).slice(0, 16)}`
 
+/** The members of one incarnation are numbered from 0. The first one's names have no number: so were all before there were several. */
+export const firstMember = 0
+
+/** What the names of one member's objects begin with. `number`: which of the members that have this incarnation's data. */
+const member = (databaseId: string, incarnation: number, number: number): string =>
+  `${base(databaseId)}-${incarnation}${number === firstMember ? '' : `-m${number}`}`
+
 export const childNames = {
   service: base,
-  /** The StatefulSet of one incarnation; its pod is this with `-0`. */
-  statefulSet: (id: string, incarnation: number): string => `${base(id)}-${incarnation}`,
-  pod: (id: string, incarnation: number): string => `${base(id)}-${incarnation}-0`,
-  claim: (id: string, incarnation: number): string => `${base(id)}-${incarnation}-data`,
-  configuration: (id: string, incarnation: number): string => `${base(id)}-${incarnation}-config`,
+  /** The StatefulSet of one member; its pod is this with `-0`. */
+  statefulSet: (id: string, incarnation: number, number = firstMember): string => member(id, incarnation, number),
+  pod: (id: string, incarnation: number, number = firstMember): string => `${member(id, incarnation, number)}-0`,
+  claim: (id: string, incarnation: number, number = firstMember): string => `${member(id, incarnation, number)}-data`,
+  configuration: (id: string, incarnation: number, number = firstMember): string =>
+    `${member(id, incarnation, number)}-config`,
   credentials: (id: string): string => `${base(id)}-credentials`,
   tls: (id: string): string => `${base(id)}-tls`,
   task: (taskId: string): string => `task-${taskId}`,
@@ -52,3 +60,25 @@ export const childNames = {
   /** The Backup that a branch is made from, by the branch's id. */
   prebranch: (branchId: string): string => `prebranch-${digitsOf(branchId)}`,
 } as const
+
+/** A member, as the names of its objects say it. `digits`: the first 16 of its owner's id. */
+export type NamedMember = { digits: string; incarnation: number; number: number }
+
+const memberPattern = /^db-([0-9a-z]{1,16})-([1-9][0-9]{0,15})(?:-m([1-9][0-9]{0,15}))?(-0|-data|-config)?$/
+const suffixes = { statefulSet: undefined, pod: '-0', claim: '-data', configuration: '-config' } as const
+
+/** Parses the name of a member's object: the inverse of `childNames`. Returns undefined for any other name. */
+export function parseMemberName(kind: keyof typeof suffixes, name: string): NamedMember | undefined {
+  const [, digits, incarnation, number, suffix] = memberPattern.exec(name) ?? []
+  if (digits === undefined || suffix !== suffixes[kind]) return undefined
+  const named = { digits, incarnation: Number(incarnation), number: Number(number ?? firstMember) }
+  return [named.incarnation, named.number].every(Number.isSafeInteger) ? named : undefined
+}
+
+/** The number of the member whose claim has this name; a record without a claim, or of a claim that was named by hand, is of the first. */
+export const memberOfClaim = (claim: string | undefined): number =>
+  (claim === undefined ? undefined : parseMemberName('claim', claim)?.number) ?? firstMember
+
+/** Whether a name is that of an object of this owner's member, whichever it is. */
+export const isMemberOf = (named: NamedMember | undefined, databaseId: string): named is NamedMember =>
+  named?.digits === digitsOf(databaseId).slice(0, 16)

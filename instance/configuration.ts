@@ -16,6 +16,8 @@ export type InstanceConfiguration = {
   databaseId: string
   /** Which of the database's volumes this is; a restore brings up the next one. */
   incarnation: number
+  /** Which of the members that have this incarnation's data; absent: the first. */
+  member?: number
   /** Postgres's major version. */
   pgVersion: string
   /** Whether an empty volume may be initialised. False once the database has ever run. */
@@ -26,6 +28,8 @@ export type InstanceConfiguration = {
   copyOf?: string
   /** Which of that database's volumes it was. Absent: any. */
   copyOfIncarnation?: number
+  /** The number of the member whose volume was copied; absent: the first. */
+  copyOfMember?: number
   /** Libraries that Postgres loads as it starts, where the image has them. */
   preload?: string[]
   /**
@@ -49,7 +53,14 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
   }
   if (!isRecord(value)) throw refuse('must be an object')
   const { databaseId, incarnation, pgVersion, initialise, prepareCopy = false, preload, files } = value
-  const { copyOf, copyOfIncarnation } = value
+  const { copyOf } = value
+  /** A number that is absent where an operator before it wrote the file. */
+  const optional = <N extends string>(name: N): { [name in N]?: number } => {
+    const number = value[name]
+    if (number === undefined) return {}
+    if (!isIncarnation(number)) throw refuse(`${name} must be a whole number from 1`)
+    return { [name]: number } as { [name in N]?: number }
+  }
   if (typeof databaseId !== 'string' || databaseId === '') throw refuse('databaseId must be a string')
   if (!isIncarnation(incarnation)) throw refuse('incarnation must be a whole number from 1')
   if (typeof pgVersion !== 'string' || !/^[1-9][0-9]$/.test(pgVersion))
@@ -57,8 +68,6 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
   if (typeof initialise !== 'boolean') throw refuse('initialise must be true or false')
   if (typeof prepareCopy !== 'boolean') throw refuse('prepareCopy must be true or false')
   if (copyOf !== undefined && typeof copyOf !== 'string') throw refuse('copyOf must be a string')
-  if (copyOfIncarnation !== undefined && !isIncarnation(copyOfIncarnation))
-    throw refuse('copyOfIncarnation must be a whole number from 1')
   if (initialise && prepareCopy) throw refuse('a copy is never initialised')
   const isName = (name: unknown) => typeof name === 'string' && /^[a-z0-9_]{1,63}$/.test(name)
   if (preload !== undefined && !(Array.isArray(preload) && preload.every(isName)))
@@ -72,11 +81,13 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
   return {
     databaseId,
     incarnation,
+    ...optional('member'),
     pgVersion,
     initialise,
     prepareCopy,
     ...(copyOf === undefined ? {} : { copyOf }),
-    ...(copyOfIncarnation === undefined ? {} : { copyOfIncarnation }),
+    ...optional('copyOfIncarnation'),
+    ...optional('copyOfMember'),
     ...(preload === undefined ? {} : { preload }),
     files: {
       'postgresql.conf': file('postgresql.conf'),

@@ -58,6 +58,12 @@ function removeLeftover(directory: string): void {
   }
 }
 
+/** Whose volume it is, by the first fields of its identity. */
+const named = ({ databaseId, incarnation, member }: InstanceConfiguration) => ({
+  ...{ databaseId, incarnation },
+  ...(member === undefined ? {} : { member }),
+})
+
 const writeIdentity = (root: string, identity: Identity): void =>
   writeDurably(join(root, identityFile), `${JSON.stringify(identity)}\n`)
 
@@ -65,14 +71,14 @@ const writeIdentity = (root: string, identity: Identity): void =>
 type Mounts = { configuration: string; settings: Record<string, string> }
 
 function initialiseVolume(root: string, wanted: InstanceConfiguration, mounts: Mounts): void {
-  const { databaseId, incarnation, pgVersion } = wanted
+  const { pgVersion } = wanted
   const staging = `${stagingPrefix}${randomBytes(4).toString('hex')}`
   const directory = join(root, staging)
   mkdirSync(directory, { mode: 0o700 })
   initialise(directory, pgVersion)
   writeConfiguration(root, directory, wanted, mounts)
   syncDirectory(root)
-  writeIdentity(root, { databaseId, incarnation, initialisedAt: new Date().toISOString(), pgVersion, staging })
+  writeIdentity(root, { ...named(wanted), initialisedAt: new Date().toISOString(), pgVersion, staging })
   publish(root, staging)
 }
 
@@ -88,6 +94,6 @@ function adopt(root: string, source: Identity, wanted: InstanceConfiguration): v
   removeDurably(join(root, dataDirectory, 'postmaster.pid'))
   rmSync(join(root, acceptedDirectory), { recursive: true, force: true })
   close(root)
-  const { databaseId, incarnation, pgVersion } = wanted
-  writeIdentity(root, { databaseId, incarnation, initialisedAt: source.initialisedAt, pgVersion })
+  const { pgVersion } = wanted
+  writeIdentity(root, { ...named(wanted), initialisedAt: source.initialisedAt, pgVersion })
 }

@@ -23,6 +23,8 @@ export const stagingPrefix = 'pgdata.new-'
 export type Identity = {
   databaseId: string
   incarnation: number
+  /** The number of the member whose volume it is; absent: the first. */
+  member?: number
   /** RFC 3339; a copy keeps its source's. */
   initialisedAt: string
   /** Postgres's major version. */
@@ -51,11 +53,12 @@ type Step =
 
 function parseIdentity(text: string): Identity | 'unreadable' {
   try {
-    const { databaseId, incarnation, initialisedAt, pgVersion, staging } = JSON.parse(text)
+    const { databaseId, incarnation, member = 0, initialisedAt, pgVersion, staging } = JSON.parse(text)
     const strings = [databaseId, initialisedAt, pgVersion].every(value => typeof value === 'string')
-    if (!strings || !Number.isSafeInteger(incarnation)) return 'unreadable'
+    if (!strings || ![incarnation, member].every(Number.isSafeInteger)) return 'unreadable'
     const isStaging = typeof staging === 'string' && /^pgdata\.new-[0-9a-f]+$/.test(staging)
-    return { databaseId, incarnation, initialisedAt, pgVersion, ...(isStaging ? { staging } : {}) }
+    const which = { databaseId, incarnation, ...(member === 0 ? {} : { member }) }
+    return { ...which, initialisedAt, pgVersion, ...(isStaging ? { staging } : {}) }
   } catch {
     return 'unreadable'
   }
@@ -118,16 +121,26 @@ export function planVolume(volume: Volume, wanted: InstanceConfiguration): Step[
 
 /** Whether the volume is a copy yet to be adopted. @throws Refusal where it is neither that nor this instance's own */
 function checkOwner(identity: Identity, wanted: InstanceConfiguration): boolean {
-  const { databaseId, incarnation, prepareCopy = false, copyOf = databaseId } = wanted
-  const { copyOfIncarnation = identity.incarnation } = wanted
+  const { databaseId, incarnation, member = 0, prepareCopy = false, copyOf = databaseId } = wanted
+  const { member: present = 0 } = identity
   const sameDatabase = identity.databaseId === databaseId
-  if (sameDatabase && identity.incarnation === incarnation) return false
-  if (prepareCopy && identity.databaseId === copyOf && identity.incarnation === copyOfIncarnation) return true
+  if (sameDatabase && identity.incarnation === incarnation && present === member) return false
+  if (prepareCopy && identity.databaseId === copyOf && isSource(identity, wanted)) return true
   if (!sameDatabase) {
     throw new Refusal('other-database', `the volume belongs to database ${identity.databaseId}, not ${databaseId}`)
   }
+  if (identity.incarnation === incarnation)
+    throw new Refusal('other-incarnation', `the volume is that of member ${present} of the database, not ${member}`)
   throw new Refusal(
     'other-incarnation',
     `the volume is incarnation ${identity.incarnation} of the database, not ${incarnation}`,
   )
+}
+
+/** Whether a volume is the one that was copied, as far as the operator said which that is. */
+function isSource(
+  { incarnation, member = 0 }: Identity,
+  { copyOfIncarnation, copyOfMember = 0 }: InstanceConfiguration,
+) {
+  return copyOfIncarnation === undefined || (incarnation === copyOfIncarnation && member === copyOfMember)
 }

@@ -1,7 +1,7 @@
 /** `/databases/{id}/logs`, and the same of a branch: what its Postgres has written. */
 import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import type { Kinds } from '../../cluster/index.ts'
-import { childNames } from '../../crds/index.ts'
+import { childNames, memberOfClaim } from '../../crds/index.ts'
 import type { LogEntry } from '../../instance/log/entry.ts'
 import type { Instance } from '../agents.ts'
 import { sendJson } from '../answers.ts'
@@ -92,7 +92,8 @@ function createReader({ cluster, agents, logger }: Sources): (owner: Owner, quer
     const [id, namespace] = [idOf(owner) ?? '', owner.metadata.namespace ?? '']
     return bounded(namespace, async () => {
       const window = windowOf(query)
-      const pod = { namespace, name: childNames.pod(id, owner.status?.incarnation ?? 1) }
+      const { incarnation = 1, volume } = owner.status ?? {}
+      const pod = { namespace, name: childNames.pod(id, incarnation, memberOfClaim(volume?.claim)) }
       const [kept, printed] = await Promise.all([
         keptOf(owner, { id, namespace }, window),
         readPrinted(cluster, pod, window),

@@ -9,7 +9,6 @@ import type { Cluster } from '../../cluster/index.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import {
   apiVersion,
-  childNames,
   declarations,
   labels,
   type ManagedDatabase,
@@ -107,7 +106,7 @@ function moveAside(directory: string, now: number): string | undefined {
 }
 
 async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Promise<void> {
-  const { volume, id, name, tenant, incarnation, systemIdentifier } = rescued
+  const { volume, id, name, tenant, incarnation, number, systemIdentifier } = rescued
   const { namespace } = volume
   const marks = { [labels.tenant]: tenantHash(tenant.tenantId), [labels.managedBy]: managedByEspalier }
   await cluster.apply('Namespace', {
@@ -134,7 +133,8 @@ async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Prom
     metadata: { namespace, name, labels: { ...marks, [labels.id]: id } },
     spec,
   })
-  const draft = claimDraft(ownerOf(database, id), incarnation, size.spec.shape, region, { systemIdentifier })
+  const member = { owner: ownerOf(database, id), incarnation, number }
+  const draft = claimDraft(member, size.spec.shape, region, { systemIdentifier })
   const old = { ...draft.metadata, namespace, uid: volume.uid }
   const { metadata, spec: volumeSpec } = volumeDraft({ ...draft, metadata: old } as never)
   const storage = rescued.capacity ?? size.spec.shape.storageSize
@@ -153,7 +153,7 @@ async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Prom
   const sealingKey = Buffer.from(secret?.data?.key ?? '', 'base64')
   await cluster.create('Secret', credentialsDraft(ownerOf(database, id), sealingKey, mintPasswords()))
   const record = {
-    claim: childNames.claim(id, incarnation),
+    claim: draft.metadata.name,
     uid: claim.metadata.uid ?? '',
     systemIdentifier,
     volumeName: metadata.name,

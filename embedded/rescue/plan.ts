@@ -1,6 +1,6 @@
 /** Which databases are put back from which volumes, and which volumes are left alone. Pure. */
 import type { ManagedDatabase, Tenant } from '../../crds/index.ts'
-import { tenantNamespace } from '../../crds/index.ts'
+import { firstMember, tenantNamespace } from '../../crds/index.ts'
 import type { FoundVolume } from './find.ts'
 import type { VolumeRecord } from './record.ts'
 
@@ -11,6 +11,8 @@ export type Rescued = {
   name: string
   tenant: Tenant['spec']
   incarnation: number
+  /** Of the member whose volume it is. */
+  number: number
   systemIdentifier: string
   pgVersion: string
   spec: Partial<ManagedDatabase['spec']>
@@ -60,7 +62,10 @@ const knownTenant = (tenantId: string | undefined): Tenant['spec'] | undefined =
 
 /** Whether the record is of the data that stand there, and not of those before a restore. */
 const isCurrent = ({ record, identity }: FoundVolume): boolean =>
-  record !== undefined && record.id === identity?.databaseId && record.incarnation === identity.incarnation
+  record !== undefined &&
+  record.id === identity?.databaseId &&
+  record.incarnation === identity.incarnation &&
+  record.member === identity.member
 
 /** The volume that a database served from: the newest that has a record, else the newest. */
 function choose(group: readonly FoundVolume[]): { serving: FoundVolume | undefined; others: FoundVolume[] } {
@@ -75,10 +80,10 @@ function choose(group: readonly FoundVolume[]): { serving: FoundVolume | undefin
 
 function rescued(volume: FoundVolume, tenant: Tenant['spec'], taken: Set<string>): Rescued {
   const record: VolumeRecord | undefined = isCurrent(volume) ? volume.record : undefined
-  const { databaseId: id = '', incarnation = 1, pgVersion = '' } = volume.identity ?? {}
+  const { databaseId: id = '', incarnation = 1, member: number = firstMember, pgVersion = '' } = volume.identity ?? {}
   const name = freeName(record?.name ?? `rescued${id.slice(0, 8)}`, volume.namespace, taken)
   return {
-    ...{ volume, id, name, tenant, incarnation, pgVersion },
+    ...{ volume, id, name, tenant, incarnation, number, pgVersion },
     systemIdentifier: volume.systemIdentifier ?? '',
     spec: record === undefined ? {} : specOf(record),
     capacity: record?.capacity,

@@ -4,7 +4,16 @@
  */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
-import { branch, labels, managedDatabase, type Tenant, tenant as tenantKind, uuid } from '../../crds/index.ts'
+import {
+  branch,
+  firstMember,
+  labels,
+  managedDatabase,
+  memberOfClaim,
+  type Tenant,
+  tenant as tenantKind,
+  uuid,
+} from '../../crds/index.ts'
 
 const databaseSpec = managedDatabase.spec
 const branchSpec = branch.spec
@@ -15,6 +24,8 @@ const common = {
   name: z.string().min(1).max(253),
   tenant: tenantKind.spec,
   incarnation: z.int().min(1),
+  /** The number of the member whose volume it is; absent: the first. */
+  member: z.int().min(1).optional(),
   /** Postgres's own number of the data. */
   systemIdentifier: z.string().min(1).max(32),
   /** What the volume has, where it has grown by itself. */
@@ -34,12 +45,14 @@ export function recordOf(
   const { metadata, status } = object
   const id = metadata.labels?.[labels.id]
   if (status?.volume === undefined || id === undefined || tenant === undefined) return undefined
+  const number = memberOfClaim(status.volume.claim)
   const known = {
     format: 1 as const,
     id,
     name: metadata.name,
     tenant: tenant.spec,
     incarnation: status.incarnation ?? 1,
+    ...(number === firstMember ? {} : { member: number }),
     systemIdentifier: status.volume.systemIdentifier,
     ...(status.storage && { capacity: status.storage.capacity }),
   }

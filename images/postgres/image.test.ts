@@ -45,7 +45,7 @@ const authority = trustIn(createAuthority(Date.now))
 /** A pod as the operator draws it, on a volume of its own. */
 function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWorld {
   const pods = podSettings.parse({})
-  const instance = { owner, incarnation: 1, image, size, shape, pods }
+  const instance = { owner, incarnation: 1, number: 0, image, size, shape, pods }
   const draft = statefulSetDraft({ ...instance, volume: randomUUID(), suspended: false })
   const spec = draft.spec?.template.spec
   if (spec === undefined) throw new Error('a StatefulSet without a pod')
@@ -53,7 +53,7 @@ function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWor
     spec,
     podIP: `127.${randomInt(1, 255)}.${randomInt(1, 255)}.${randomInt(1, 255)}`,
     directory,
-    configMap: configurationDraft({ owner, incarnation: 1, pgVersion, shape, origin: 'initialise' }),
+    configMap: configurationDraft({ owner, incarnation: 1, number: 0, pgVersion, shape, origin: 'initialise' }),
     secret: certificateDraft(owner, authority, serverNames(owner, { domain: 'a.test', host: 'b.test' }), Date.now),
   }
 }

@@ -10,6 +10,7 @@ import {
   isOpenRestore,
   labels,
   type ManagedDatabase,
+  memberOfClaim,
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
@@ -170,7 +171,10 @@ function targetOf(
   const id = metadata.labels?.[labels.id]
   if (id === undefined || status?.incarnation === undefined || authority === undefined) return undefined
   const { namespace } = metadata
-  const pod = caches.pods.get({ namespace, name: childNames.pod(id, status.incarnation) })
+  const pod = caches.pods.get({
+    namespace,
+    name: childNames.pod(id, status.incarnation, memberOfClaim(status.volume?.claim)),
+  })
   if (pod?.status?.podIP === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined
   return targetAt(ownerOf({ kind, metadata }, id), pod.status.podIP, authority)
 }
@@ -201,9 +205,9 @@ async function anchorOf(
   const { previous, fencedAt } = restore.status ?? {}
   if (!isOpenRestore(restore)) return { state: 'over' }
   if (fencedAt === undefined || previous === undefined) return { state: 'running' }
-  const of = { namespace, id: spec.databaseId, incarnation: previous.incarnation }
+  const { claim = '', uid: claimUid = '', incarnation } = previous
+  const of = { namespace, id: spec.databaseId, incarnation, number: memberOfClaim(claim) }
   if ((await stopOf(cluster, of, restore)) !== 'locked') return { state: 'stopping' }
-  const { claim = '', uid: claimUid = '' } = previous
   const found = await cluster.get('PersistentVolumeClaim', { namespace, name: claim })
   const systemIdentifier = status?.volume?.systemIdentifier ?? ''
   return { state: 'stopped', claim, claimUid, systemIdentifier, isThere: found?.metadata.uid === claimUid }

@@ -1,6 +1,6 @@
 /** What a volume can be made from: the snapshot of a completed backup. */
 import { type Cluster, KindNotServedError, type VolumeSnapshot } from '../../cluster/index.ts'
-import { type Backup, childNames, labels } from '../../crds/index.ts'
+import { type Backup, childNames, labels, parseMemberName } from '../../crds/index.ts'
 import type { DataSource } from '../objects/instance.ts'
 import { becameVolume, snapshotFacts } from './snapshot.ts'
 
@@ -21,12 +21,6 @@ export async function snapshotOf(cluster: Cluster, { metadata }: Backup): Promis
 
 const refused = (reason: string, message: string): BackupSource => ({ refused: { reason, message } })
 
-/** A claim's name ends with which of the volumes of its owner it is. */
-const incarnationOf = (claim: string): number | undefined => {
-  const [, number] = /-([1-9][0-9]*)-data$/.exec(claim) ?? []
-  return number === undefined ? undefined : Number(number)
-}
-
 export function dataSourceOf(backup: Backup | undefined, snapshot: VolumeSnapshot | undefined): BackupSource {
   if (backup === undefined) return refused('BackupMissing', 'the backup is not there')
   const { metadata, spec, status } = backup
@@ -38,12 +32,14 @@ export function dataSourceOf(backup: Backup | undefined, snapshot: VolumeSnapsho
   if (facts === undefined || !facts.isOurs || facts.isGoing || !facts.isReady || facts.cutOf === undefined)
     return refused('SnapshotLost', `the snapshot of the backup ${metadata.name} is gone, or is being deleted`)
   const { claim, systemIdentifier } = facts.cutOf
+  const { incarnation, number } = parseMemberName('claim', claim) ?? {}
   return {
     source: {
       kind: 'snapshot',
       snapshot: facts.name,
       id: spec.sourceBranch?.id ?? spec.databaseId,
-      incarnation: incarnationOf(claim),
+      incarnation,
+      member: number,
       systemIdentifier,
       bytes: facts.bytes ?? 0,
     },

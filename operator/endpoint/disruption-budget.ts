@@ -4,7 +4,7 @@
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'
-import { podSelector } from '../member/pod/addresses.ts'
+import { servingSelector } from '../member/pod/addresses.ts'
 import { childMetadata, type Owner } from '../objects/ownership.ts'
 
 export function disruptionBudgetDraft(owner: Owner, incarnation: number): Draft<'PodDisruptionBudget'> {
@@ -15,7 +15,7 @@ export function disruptionBudgetDraft(owner: Owner, incarnation: number): Draft<
     spec: {
       maxUnavailable: 0,
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
-      selector: { matchLabels: podSelector(owner, incarnation) },
+      selector: { matchLabels: servingSelector(owner, incarnation) },
     },
   }
 }

@@ -41,6 +41,7 @@ describe('the fence around a database', () => {
       statefulSetDraft({
         owner: { ...owner, id },
         incarnation,
+        number: 0,
         image: 'i',
         size: { name: 'small', version: 1 },
         shape: smallShape,

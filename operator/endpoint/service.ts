@@ -5,7 +5,7 @@
 import type { Draft } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'
 import { agentPort } from '../../instance/agent/contract.ts'
-import { podSelector } from '../member/pod/addresses.ts'
+import { servingSelector } from '../member/pod/addresses.ts'
 import { childMetadata, type Owner } from '../objects/ownership.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 
@@ -17,7 +17,7 @@ export function serviceDraft(owner: Owner, incarnation: number): Draft<'Service'
     spec: {
       type: 'ClusterIP',
       publishNotReadyAddresses: true,
-      selector: podSelector(owner, incarnation),
+      selector: servingSelector(owner, incarnation),
       ports: [
         { name: 'postgres', port: postgresPort, protocol: 'TCP', targetPort: postgresPort },
         { name: 'agent', port: agentPort, protocol: 'TCP', targetPort: agentPort },

@@ -1,7 +1,8 @@
 /** Deletes a volume of before a restore, by the cluster's own word: a cache may be late, and nothing brings data back. */
 import type { Cluster } from '../../cluster/index.ts'
-import { childNames, labels, type ManagedDatabase } from '../../crds/index.ts'
-import { podsOfIncarnation } from '../member/pod/stopped.ts'
+import { childNames, labels, type ManagedDatabase, memberOfClaim } from '../../crds/index.ts'
+import type { MemberKey } from '../member/member.ts'
+import { podsOfMember } from '../member/pod/stopped.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import type { Action } from './actions.ts'
 
@@ -20,23 +21,20 @@ export async function deletePrevious(
   const serves = status?.volume?.uid === volume.uid || (status?.incarnation ?? 1) === volume.incarnation
   if (metadata?.uid !== uid || serves) return
   if (backup !== undefined && !(await isCompleted(cluster, namespace, backup))) return
-  const { incarnation } = volume
-  const left = await leftOf(cluster, { namespace, uid: uid ?? '', id, incarnation })
+  const of = { namespace, id, incarnation: volume.incarnation, number: memberOfClaim(volume.claim) }
+  const left = await leftOf(cluster, of, uid ?? '')
   for (const { kind, metadata } of left)
     await cluster.delete(kind, { namespace, name: metadata.name }, { uid: metadata.uid })
-  const pods = await podsOfIncarnation(cluster, { namespace, id, incarnation })
+  const pods = await podsOfMember(cluster, of)
   if (left.length > 0 || pods.length > 0) return
   await cluster.delete('PersistentVolumeClaim', { namespace, name: volume.claim }, { uid: volume.uid })
 }
 
 /** What the volume ran with: mostly its Restore has deleted that. */
-async function leftOf(
-  cluster: Cluster,
-  { namespace, uid, id, incarnation }: { namespace: string | undefined; uid: string; id: string; incarnation: number },
-) {
+async function leftOf(cluster: Cluster, { namespace, id, incarnation, number }: MemberKey, uid: string) {
   const names = {
-    StatefulSet: childNames.statefulSet(id, incarnation),
-    ConfigMap: childNames.configuration(id, incarnation),
+    StatefulSet: childNames.statefulSet(id, incarnation, number),
+    ConfigMap: childNames.configuration(id, incarnation, number),
   } as const
   const found = await Promise.all(
     (['StatefulSet', 'ConfigMap'] as const).map(async kind => {

@@ -1,5 +1,5 @@
-/** Gathers what a pass needs to know of one member, by the number of its incarnation. */
-import type { Cluster, ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
+/** Gathers what a pass needs to know of one member, by its number and that of its incarnation. */
+import type { AnyObject, Cluster, ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
 import { childNames, labels, type PgVersion } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { Drifts } from '../children/drifts.ts'
@@ -7,6 +7,7 @@ import { isStray } from '../children/strays.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
+import type { Member, MemberKey } from './member.ts'
 import {
   type GrowthRefusal,
   type Hold,
@@ -50,6 +51,8 @@ type Objects = {
 
 export type MemberRequest = {
   instance: Instance
+  /** Which of its owner's members it is. */
+  number: number
   /** The owner of the children; undefined until the id of the instance is settled. */
   owner: Owner | undefined
   isAtRest: boolean
@@ -61,21 +64,19 @@ export type MemberRequest = {
 /** `unlabelled`: its pod, where the cache does not have it. */
 export async function observeMember(
   { caches, cluster, images, pods, now }: Observer,
-  { instance, owner, isAtRest, held, isBeside, objects }: MemberRequest & { objects: Objects },
+  { instance, number, owner, isAtRest, held, isBeside, objects }: MemberRequest & { objects: Objects },
   learnt: LearntOfMember,
 ): Promise<{ observed: ObservedMember; unlabelled: Pod | undefined }> {
   const { namespace = '' } = instance.metadata
   const { spec } = instance
   const known = incarnationOf(instance, objects.claims)
-  const isNew = isUnclaimed(instance, owner, known, objects) && !isBeside
+  const isNew = isUnclaimed(instance, owner && { owner, incarnation: known, number }, objects) && !isBeside
   const retained = owner && isNew ? await retainedVolumes(cluster, owner) : []
-  const adopted = owner && instance.adoptsVolumes ? volumeToAdopt(retained, owner) : undefined
-  const incarnation = (owner && adopted && incarnationOn(adopted, owner)) ?? known
-  const cached = owner ? childrenOf(caches, owner.id, namespace, incarnation, objects) : noChildren
-  const unlabelled =
-    cached.pod === undefined && owner
-      ? await unlabelledPod(cluster, instance, owner.id, incarnation, cached)
-      : undefined
+  const adopted = owner && instance.adoptsVolumes ? volumeToAdopt(retained, { owner, number }) : undefined
+  const incarnation = (owner && adopted && incarnationOn(adopted, { owner, number })) ?? known
+  const key = owner && { namespace, id: owner.id, incarnation, number }
+  const cached = key ? childrenOf(caches, key, objects) : noChildren
+  const unlabelled = cached.pod === undefined && key ? await unlabelledPod(cluster, instance, key, cached) : undefined
   // What was decided on must not be followed by an older state of the same pod, once its cache has caught up.
   if (unlabelled !== undefined) caches.pods.writeThrough(unlabelled)
   const found = cached.pod ?? unlabelled
@@ -95,6 +96,7 @@ export async function observeMember(
     image: images[spec.pgVersion],
     podSettings: pods,
     incarnation,
+    number,
     children: { ...cached, pod: found, claim },
     volumes: await volumesOf(caches, cluster, instance, claim, owner),
     retained,
@@ -112,16 +114,11 @@ export async function observeMember(
 }
 
 /** Whether there is neither a volume on record nor a claim, so that one is about to be made. */
-const isUnclaimed = (
-  { metadata, status }: Instance,
-  owner: Owner | undefined,
-  incarnation: number,
-  { claims }: Objects,
-) =>
-  owner !== undefined &&
+const isUnclaimed = ({ metadata, status }: Instance, member: Member | undefined, { claims }: Objects) =>
+  member !== undefined &&
   metadata.deletionTimestamp === undefined &&
   status?.volume === undefined &&
-  claims.every(claim => claim.metadata.name !== childNames.claim(owner.id, incarnation))
+  claims.every(claim => claim.metadata.name !== childNames.claim(member.owner.id, member.incarnation, member.number))
 
 const noChildren: MemberChildren = {
   claim: undefined,
@@ -132,16 +129,16 @@ const noChildren: MemberChildren = {
 
 function childrenOf(
   caches: Caches,
-  id: string,
-  namespace: string,
-  incarnation: number,
+  { namespace, id, incarnation, number }: MemberKey,
   { claims, configurations, statefulSets }: Objects,
 ): MemberChildren {
-  const pod = caches.pods.get({ namespace, name: childNames.pod(id, incarnation) })
+  const pod = caches.pods.get({ namespace, name: childNames.pod(id, incarnation, number) })
+  const named = <T extends AnyObject>(objects: readonly T[], name: string): T | undefined =>
+    objects.find(({ metadata }) => metadata.name === name)
   return {
-    claim: claims.find(({ metadata }) => metadata.name === childNames.claim(id, incarnation)),
-    configuration: configurations.find(({ metadata }) => metadata.name === childNames.configuration(id, incarnation)),
-    statefulSet: statefulSets.find(({ metadata }) => metadata.name === childNames.statefulSet(id, incarnation)),
+    claim: named(claims, childNames.claim(id, incarnation, number)),
+    configuration: named(configurations, childNames.configuration(id, incarnation, number)),
+    statefulSet: named(statefulSets, childNames.statefulSet(id, incarnation, number)),
     pod: pod?.metadata.labels?.[labels.database] === id ? pod : undefined,
   }
 }
@@ -153,13 +150,12 @@ function childrenOf(
 async function unlabelledPod(
   cluster: Cluster,
   { metadata: { namespace, deletionTimestamp } }: Instance,
-  id: string,
-  incarnation: number,
+  { id, incarnation, number }: MemberKey,
   { statefulSet, claim }: MemberChildren,
 ): Promise<Pod | undefined> {
   const isAwaited = (statefulSet?.spec?.replicas ?? 0) > 0
   if (!isAwaited && (deletionTimestamp === undefined || claim === undefined)) return undefined
-  const pod = await cluster.get('Pod', { namespace, name: childNames.pod(id, incarnation) })
+  const pod = await cluster.get('Pod', { namespace, name: childNames.pod(id, incarnation, number) })
   if (pod === undefined) return undefined
   const controller = pod.metadata.ownerReferences?.find(reference => reference.controller === true)
   if (controller !== undefined) return controller.uid === statefulSet?.metadata.uid ? pod : undefined

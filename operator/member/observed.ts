@@ -119,8 +119,10 @@ export type ObservedMember = {
   image: string | undefined
   /** What the installation says of every pod. */
   podSettings: PodSettings
-  /** Which volume of its owner's it is. */
+  /** Which data of its owner's it has. */
   incarnation: number
+  /** Which of its owner's members it is, of those that have these data. */
+  number: number
   children: MemberChildren
   /** The claim is not marked as ours, nor as a living owner's: it was another's, or lost its marks. */
   isStrayClaim: boolean

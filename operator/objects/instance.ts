@@ -36,6 +36,8 @@ export type DataSource = {
   /** Whose volume it is of, as the identity file on it says: the id and the incarnation. */
   id: string
   incarnation?: number | undefined
+  /** The number of the member whose volume it is of; absent: the first. */
+  member?: number | undefined
   systemIdentifier: string
   /** What its volume had, in bytes: a volume out of it has at least that. */
   bytes: number

@@ -6,10 +6,12 @@ import {
   type Backup,
   type Branch,
   childNames,
+  firstMember,
   isOpenRestore,
   isRestoreAsked,
   labels,
   type ManagedDatabase,
+  memberOfClaim,
   type Restore,
   snapshotRefusal,
 } from '../../crds/index.ts'
@@ -21,7 +23,7 @@ import type { InstallationKeys } from '../keys.ts'
 import { holdOf } from '../managed-database/hold.ts'
 import type { Observer } from '../member/observe.ts'
 import { lockOf, stopOf } from '../member/pod/lock.ts'
-import { podsOfIncarnation } from '../member/pod/stopped.ts'
+import { podsOfMember } from '../member/pod/stopped.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { DataSource } from '../objects/instance.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
@@ -109,7 +111,11 @@ export async function observe(observer: GuardedObserver, { restore, keys, learnt
 async function oldOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed, 'old' | 'lock'>> {
   const { fencedAt, previous } = restore.status ?? {}
   if (fencedAt === undefined || previous === undefined) return { old: 'running', lock: undefined }
-  const of = { namespace: restore.metadata.namespace, id: restore.spec.databaseId, incarnation: previous.incarnation }
+  const { incarnation, claim } = previous
+  const of = {
+    ...{ namespace: restore.metadata.namespace, id: restore.spec.databaseId },
+    ...{ incarnation, number: memberOfClaim(claim) },
+  }
   const pod = await lockOf(cluster, of, restore)
   return {
     old: isOpenRestore(restore) ? await stopOf(cluster, of, restore) : 'running',
@@ -180,11 +186,12 @@ async function leftoversOf(cluster: Cluster, restore: Restore, incarnation: numb
   const { namespace } = restore.metadata
   const { databaseId } = restore.spec
   const { previous } = restore.status ?? {}
+  const number = incarnation === previous?.incarnation ? memberOfClaim(previous.claim) : firstMember
   const at = (name: string) => ({ namespace, name })
   const [set, map, claim] = await Promise.all([
-    cluster.get('StatefulSet', at(childNames.statefulSet(databaseId, incarnation))),
-    cluster.get('ConfigMap', at(childNames.configuration(databaseId, incarnation))),
-    cluster.get('PersistentVolumeClaim', at(childNames.claim(databaseId, incarnation))),
+    cluster.get('StatefulSet', at(childNames.statefulSet(databaseId, incarnation, number))),
+    cluster.get('ConfigMap', at(childNames.configuration(databaseId, incarnation, number))),
+    cluster.get('PersistentVolumeClaim', at(childNames.claim(databaseId, incarnation, number))),
   ])
   const isMarked = (object: { metadata: { labels?: Record<string, string> } }) =>
     object.metadata.labels?.[labels.database] === databaseId && ownerUidOf(object as never) !== undefined
@@ -205,7 +212,7 @@ async function leftoversOf(cluster: Cluster, restore: Restore, incarnation: numb
     isMarked(claim) &&
     (incarnation !== previous?.incarnation || claim.metadata.uid === previous.uid)
   return {
-    hasPod: (await podsOfIncarnation(cluster, { namespace, id: databaseId, incarnation })).length > 0,
+    hasPod: (await podsOfMember(cluster, { namespace, id: databaseId, incarnation, number })).length > 0,
     objects,
     claim: isIt ? claim : undefined,
   }

@@ -6,6 +6,7 @@ import {
   labels,
   type ManagedDatabase,
   managedByEspalier,
+  memberOfClaim,
   mostPreviousListed,
   type PreviousVolume,
   type Restore,
@@ -50,7 +51,7 @@ export async function perform(
       if (pass !== undefined) await performInstance(executor.instance, pass, action.action)
       return
     case 'lock':
-      return lock(cluster, { namespace, id: restore.spec.databaseId, incarnation: previousOf(restore) }, restore)
+      return lock(cluster, { namespace, id: restore.spec.databaseId, ...previousOf(restore) }, restore)
     case 'switch':
       return change(executor, observed, action)
     case 'delete':
@@ -67,7 +68,11 @@ export async function perform(
   }
 }
 
-const previousOf = ({ status }: Restore): number => status?.previous?.incarnation ?? 0
+/** The member that the restore replaces. */
+const previousOf = ({ status }: Restore) => ({
+  incarnation: status?.previous?.incarnation ?? 0,
+  number: memberOfClaim(status?.previous?.claim),
+})
 
 const withFinalizers = (restore: Restore, finalizers: string[]): Restore => ({
   ...restore,

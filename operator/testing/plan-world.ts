@@ -174,6 +174,7 @@ export function observedIn(world: World): Observed {
   const inForce = sizeInForce(database, statefulSet, facts)
   return {
     instance: database,
+    number: 0,
     owner: identity.state === 'settled' ? identity.owner : undefined,
     isAtRest: isAtRest(database),
     held: world.held,

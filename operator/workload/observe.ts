@@ -3,7 +3,7 @@
  * mark or id.
  */
 import type { AnyObject } from '../../cluster/index.ts'
-import { labels, systemNamespace } from '../../crds/index.ts'
+import { firstMember, labels, systemNamespace } from '../../crds/index.ts'
 import { routeComponent } from '../../routes/route.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
@@ -26,7 +26,7 @@ export type Observation<O extends Observed = Observed> = { observed: O; password
 /** What was learnt of the instance before, which no object says. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
 export type Learnt = LearntOfMember & { isCutOff: boolean }
 
-type InstanceRequest = MemberRequest & {
+type InstanceRequest = Omit<MemberRequest, 'number'> & {
   rotations?: AskedRotations | undefined
   /** Everything that is marked as the owner's, or that is nobody's under its id. */
   remains: Remains
@@ -39,7 +39,11 @@ export async function observeInstance(
   learnt: Learnt,
 ): Promise<Observation<Observed>> {
   const { caches, cluster, now } = observer
-  const { observed: member, unlabelled } = await observeMember(observer, { ...request, objects: remains }, learnt)
+  const { observed: member, unlabelled } = await observeMember(
+    observer,
+    { ...request, number: firstMember, objects: remains },
+    learnt,
+  )
   const gateways = () => caches.gateways.list()
   const endpoint = await observeEndpoint({ cluster, gateways, now }, { member, rotations, objects: remains, keys })
   return {

@@ -64,3 +64,6 @@ export type Observed = ObservedMember &
     /** Gateways cannot connect to a Postgres that the operator reaches. */
     isCutOff: boolean
   }
+
+/** The members of an owner, the one that serves first: today that one alone. */
+export const membersOf = (observed: Observed): readonly [ObservedMember, ...ObservedMember[]] => [observed]

@@ -1,4 +1,5 @@
 /** A branch from the moment on in which the copy of its source is on record: its volume, its Postgres, and how it serves. Pure. */
+
 import type { BranchPhase } from '../../../crds/index.ts'
 import { durationText, preciseTime } from '../../../values/time.ts'
 import { isMaintained, type MaintenanceTime, maintenanceAfter } from '../../member/pod/plan/maintenance.ts'
@@ -10,6 +11,7 @@ import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
+import { instancesOf } from '../../workload/plan/instances.ts'
 import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
 import { remove } from '../../workload/plan/teardown.ts'
 import { earliest, lookAgain, storageUsed } from '../../workload/plan/waits.ts'
@@ -105,7 +107,7 @@ function operationAfter(observed: Observed, isMade: boolean, now: number): Branc
 
 function statusOf(observed: Observed, assessment: Assessment, time: MaintenanceTime): BranchStatus {
   const { now } = time
-  const { branch, children, pod, incarnation } = observed
+  const { branch, children, incarnation } = observed
   const { status = {} } = branch
   const { answered, desired, findings, fatal, serves, pending } = assessment
   const connectableAt = status.connectableAt ?? (serves ? preciseTime(now) : undefined)
@@ -132,7 +134,7 @@ function statusOf(observed: Observed, assessment: Assessment, time: MaintenanceT
     volume: nextRecord(observed, fatal ? undefined : answered),
     endpoint: desired.endpoint ?? status.endpoint,
     domain: desired.domain ?? status.domain,
-    instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
+    instances: instancesOf(observed),
     storage: assessment.autogrown.status,
     storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
     pendingRestart: waiting.length > 0 ? waiting : undefined,

@@ -2,6 +2,7 @@
  * From what was observed of a database to what is to be done about it and what is to be said of it: a pure function,
  * the same whether it is asked for the first time or after a crash at any point.
  */
+
 import {
   askedBy,
   blocksDeletion,
@@ -24,6 +25,7 @@ import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { VolumeRecord } from '../../objects/instance.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
+import { instancesOf } from '../../workload/plan/instances.ts'
 import { missingKey } from '../../workload/plan/keys.ts'
 import { marks } from '../../workload/plan/marks.ts'
 import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
@@ -233,7 +235,7 @@ function statusOf(
   { block, previous, secrets }: Told,
   now: number,
 ): ManagedDatabaseStatus {
-  const { database, children, pod, branches } = observed
+  const { database, children, branches } = observed
   const { status = {}, metadata } = database
   const { answered, desired, findings, fatal } = assessment
   const refused = configurationFinding(observed)
@@ -271,7 +273,7 @@ function statusOf(
     volume: nextRecord(observed, fatal ? undefined : answered),
     endpoint: desired.endpoint ?? status.endpoint,
     domain: desired.domain ?? status.domain,
-    instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
+    instances: instancesOf(observed),
     branchCount: branches.filter(isLiveBranch).length,
     previous: previous.volumes,
     blockingBranches: branches.filter(blocksDeletion).length || undefined,

@@ -33,11 +33,11 @@ export function desiredMember(
   { stopped, systemIdentifier }: { stopped: boolean; systemIdentifier: string | undefined },
   restartsOf: RestartsOf,
 ): DesiredMember {
-  const { instance, incarnation, region, podSettings } = observed
+  const { instance, incarnation, number, region, podSettings } = observed
   const { spec, status, dataSource: source } = instance
   const size = sizeState(observed)
   const { effective, shape } = size
-  const member = { owner, incarnation, size: effective, pgVersion: spec.pgVersion }
+  const member = { owner, incarnation, number, size: effective, pgVersion: spec.pgVersion }
   // A version that is on offer no more goes on with the image it has.
   const image = observed.image ?? referenceOf(observed.children.statefulSet?.spec?.template)
   const configuration = shape && configurationDraft({ ...member, shape, origin: originOf(observed) })
@@ -52,10 +52,7 @@ export function desiredMember(
   const marked = newest && withMarks(newest, templateMarks(observed, restarts))
   return {
     size,
-    claim:
-      shape &&
-      region &&
-      claimDraft(owner, incarnation, shape, region, { systemIdentifier, source, node: observed.copyNode }),
+    claim: shape && region && claimDraft(member, shape, region, { systemIdentifier, source, node: observed.copyNode }),
     configuration: configuration && stamped(configuration),
     configurationDigest,
     statefulSet: marked && stamped(withTemplate(observed, marked)),

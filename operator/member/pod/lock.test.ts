@@ -18,7 +18,7 @@ afterAll(() => installation.close())
 
 const cluster = () => installation.cluster
 let holder: Restore
-const of = (id: string) => ({ namespace: testNamespace, id, incarnation: 1 })
+const of = (id: string) => ({ namespace: testNamespace, id, incarnation: 1, number: 0 })
 const template: NonNullable<StatefulSet['spec']>['template'] = {
   metadata: { labels: { app: 'x' } },
   spec: { containers: [{ name: 'postgres', image: 'postgres:18', resources: { requests: { cpu: '1' } } }] },

@@ -6,8 +6,9 @@
 import type { Cluster, Draft, KindName, Pod, StatefulSet } from '../../../cluster/index.ts'
 import { apiVersion, childNames, labels, managedByEspalier, type ObjectMeta } from '../../../crds/index.ts'
 import { createIfAbsent } from '../../objects/create.ts'
+import type { MemberKey } from '../member.ts'
 import { podSecurityContext, securityContext } from './security.ts'
-import { type Incarnation, podsOfIncarnation } from './stopped.ts'
+import { podsOfMember } from './stopped.ts'
 
 /** What holds a lock. */
 type Holder = { kind: KindName; metadata: ObjectMeta }
@@ -33,32 +34,33 @@ const isScaledDown = ({ metadata, spec, status }: StatefulSet): boolean =>
   (status.replicas ?? 0) === 0
 
 /** How a Postgres stands that a restore stops, by the cluster's own word. */
-export async function stopOf(cluster: Cluster, of: Incarnation, holder: Holder): Promise<Stop> {
-  const { namespace, id, incarnation } = of
-  const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation) })
+export async function stopOf(cluster: Cluster, of: MemberKey, holder: Holder): Promise<Stop> {
+  const { namespace, id, incarnation, number } = of
+  const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation, number) })
   if (set !== undefined && !isScaledDown(set)) return 'running'
-  if ((await podsOfIncarnation(cluster, of)).length > 0) return 'running'
-  const pod = await cluster.get('Pod', { namespace, name: childNames.pod(id, incarnation) })
+  if ((await podsOfMember(cluster, of)).length > 0) return 'running'
+  const pod = await cluster.get('Pod', { namespace, name: childNames.pod(id, incarnation, number) })
   if (pod === undefined) return set === undefined ? 'locked' : 'stopped'
   return isLockOf(pod, holder) && pod.metadata.deletionTimestamp === undefined ? 'locked' : 'running'
 }
 
 /** The lock that a holder has; undefined where there is none. */
-export async function lockOf(cluster: Cluster, of: Incarnation, holder: Holder): Promise<Pod | undefined> {
-  const pod = await cluster.get('Pod', { namespace: of.namespace, name: childNames.pod(of.id, of.incarnation) })
+export async function lockOf(cluster: Cluster, of: MemberKey, holder: Holder): Promise<Pod | undefined> {
+  const name = childNames.pod(of.id, of.incarnation, of.number)
+  const pod = await cluster.get('Pod', { namespace: of.namespace, name })
   return pod !== undefined && isLockOf(pod, holder) ? pod : undefined
 }
 
 /** Takes the lock, unless a pod has the name: the next pass sees which. */
-export async function lock(cluster: Cluster, of: Incarnation, holder: Holder): Promise<void> {
-  const { namespace, id, incarnation } = of
-  const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation) })
+export async function lock(cluster: Cluster, of: MemberKey, holder: Holder): Promise<void> {
+  const { namespace, id, incarnation, number } = of
+  const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation, number) })
   if (set !== undefined) await createIfAbsent(cluster, 'Pod', lockDraft(of, set, holder))
 }
 
 /** It asks for what the pod that it stands for asks for, so that whoever admits the one admits the other. */
 function lockDraft(
-  { namespace = '', id, incarnation }: Incarnation,
+  { namespace = '', id, incarnation, number }: MemberKey,
   { spec }: StatefulSet,
   { kind, metadata: { name, uid = '', labels: marks } }: Holder,
 ): Draft<'Pod'> {
@@ -69,7 +71,7 @@ function lockDraft(
     kind: 'Pod',
     metadata: {
       namespace,
-      name: childNames.pod(id, incarnation),
+      name: childNames.pod(id, incarnation, number),
       labels: {
         [labels.managedBy]: managedByEspalier,
         [lockLabel]: uid,

@@ -17,6 +17,7 @@ const templateOf = (settings: object) =>
   statefulSetDraft({
     owner,
     incarnation: 1,
+    number: 0,
     image: 'i',
     size: { name: 'small', version: 1 },
     shape: smallShape,

@@ -1,5 +1,5 @@
 /**
- * The StatefulSet of one incarnation: one Postgres pod, with the agent that watches it (agent.ts), on the volume the operator made. It has no claim template, so it
+ * The StatefulSet of one member: one Postgres pod, with the agent that watches it (agent.ts), on the volume the operator made. It has no claim template, so it
  * can never come by an empty volume of its own, and is `OnDelete`, so that a new template restarts nothing: the operator
  * deletes the pod when a restart is due, and gives the StatefulSet a new template (a new release of Espalier, another image)
  * only then: see plan/template.ts.
@@ -9,14 +9,15 @@
  * applied, and the template would never be as it should.
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
-import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
+import { childNames, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
 import { logDirectory, logVariable } from '../../../instance/log/directory.ts'
 import { dataDirectory } from '../../../instance/volume.ts'
 import { canonicalQuantity } from '../../../values/quantity.ts'
-import { childLabels, childMetadata, type Owner } from '../../objects/ownership.ts'
+import { childLabels, childMetadata } from '../../objects/ownership.ts'
 import { digestOf, draftAnnotation, stamped } from '../../objects/up-to-date.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
+import { type Member, memberLabels } from '../member.ts'
 import { podSelector } from './addresses.ts'
 import { agentContainer, agentVolume } from './agent.ts'
 import { placementOf } from './placement.ts'
@@ -101,9 +102,7 @@ const postgres = (image: string, shape: SizeShape): Container => ({
 /** What has asked for restarts, as a pod that was made since carries it. */
 export type RestartMarks = { restart: string | undefined; maintenance: string | undefined }
 
-type StatefulSetRequest = {
-  owner: Owner
-  incarnation: number
+type StatefulSetRequest = Member & {
   image: string
   size: PinnedSize
   shape: SizeShape
@@ -113,7 +112,7 @@ type StatefulSetRequest = {
   pods: PodSettings
 }
 
-const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest): PodSpec => ({
+const podSpec = ({ owner, incarnation, number, image, shape, pods }: StatefulSetRequest): PodSpec => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
   securityContext: podSecurityContext,
@@ -121,8 +120,8 @@ const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest)
   initContainers: [prepare(image, shape)],
   containers: [postgres(image, shape), agentContainer({ image, shape, data: paths.data, tls: paths.tls })],
   volumes: [
-    { name: 'data', persistentVolumeClaim: { claimName: childNames.claim(owner.id, incarnation) } },
-    { name: 'configuration', configMap: { name: childNames.configuration(owner.id, incarnation) } },
+    { name: 'data', persistentVolumeClaim: { claimName: childNames.claim(owner.id, incarnation, number) } },
+    { name: 'configuration', configMap: { name: childNames.configuration(owner.id, incarnation, number) } },
     // Postgres wants its key readable by nobody else; Kubernetes adds what the pod's group needs.
     { name: 'tls', secret: { secretName: childNames.tls(owner.id), defaultMode: 0o400 } },
     { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: canonicalQuantity(shape.sharedMemorySize) } },
@@ -157,14 +156,14 @@ export const withoutPod = (draft: Draft): Draft => {
 }
 
 export function statefulSetDraft(request: StatefulSetRequest): Draft {
-  const { owner, incarnation, image, size, volume, suspended } = request
-  const selector = podSelector(owner, incarnation)
-  const metadata = childMetadata(owner, childNames.statefulSet(owner.id, incarnation), 'postgres')
+  const { owner, incarnation, number, image, size, volume, suspended } = request
+  const selector = podSelector(request)
+  const metadata = childMetadata(owner, childNames.statefulSet(owner.id, incarnation, number), 'postgres')
   const spec = podSpec(request)
   return {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
-    metadata: { ...metadata, labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) } },
+    metadata: { ...metadata, labels: { ...metadata.labels, ...memberLabels(request) } },
     spec: {
       replicas: suspended ? 0 : 1,
       serviceName: childNames.service(owner.id),

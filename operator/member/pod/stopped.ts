@@ -1,14 +1,13 @@
-/** The pods of one incarnation of a Postgres, by the cluster's own word. */
+/** The pods of one member, by the cluster's own word. */
 import type { Cluster, Pod } from '../../../cluster/index.ts'
 import { childNames, labels } from '../../../crds/index.ts'
+import type { MemberKey } from '../member.ts'
 
-export type Incarnation = { namespace: string | undefined; id: string; incarnation: number }
-
-/** The pods of one incarnation, as the cluster itself has them. */
-export async function podsOfIncarnation(
+/** The pods of one member, as the cluster itself has them. */
+export async function podsOfMember(
   cluster: Cluster,
-  { namespace, id, incarnation }: Incarnation,
+  { namespace, id, incarnation, number }: MemberKey,
 ): Promise<readonly Pod[]> {
   const { items } = await cluster.list('Pod', { namespace, labels: { [labels.database]: id } })
-  return items.filter(pod => pod.metadata.name === childNames.pod(id, incarnation))
+  return items.filter(pod => pod.metadata.name === childNames.pod(id, incarnation, number))
 }

@@ -23,7 +23,7 @@ describe('the claim for a volume whose own is gone', () => {
       metadata: { name: 'pv', uid: 'pv-uid' },
       spec: { ...storageClass, accessModes: ['ReadWriteOnce'], capacity: { storage: '3Gi' } },
     }
-    return reboundClaimDraft(owner, 1, '7', volumeFacts(slimVolume(volume), owner)).spec
+    return reboundClaimDraft({ owner, incarnation: 1, number: 0 }, '7', volumeFacts(slimVolume(volume), owner)).spec
   }
 
   test.each([
@@ -47,7 +47,7 @@ test('the claim for a volume that a driver made without a class names none, sinc
     metadata: { name: 'pv', annotations: { 'pv.kubernetes.io/provisioned-by': 'driver' } },
     spec: { accessModes: ['ReadWriteOnce'], capacity: { storage: '3Gi' } },
   }
-  const { spec } = reboundClaimDraft(owner, 1, '7', volumeFacts(slimVolume(volume), owner))
+  const { spec } = reboundClaimDraft({ owner, incarnation: 1, number: 0 }, '7', volumeFacts(slimVolume(volume), owner))
   expect(Object.keys(spec ?? {})).not.toContain('storageClassName')
 })
 
@@ -58,7 +58,9 @@ describe('a claim', () => {
     return { ...region, spec: { ...region.spec, ...(storageClass === undefined ? {} : { storageClass }) } }
   }
   const made = (storage: string, storageClass: string | undefined) =>
-    claimDraft(owner, 1, shapeOf(storage), regionOf(storageClass), { systemIdentifier: undefined })
+    claimDraft({ owner, incarnation: 1, number: 0 }, shapeOf(storage), regionOf(storageClass), {
+      systemIdentifier: undefined,
+    })
   /** As a cluster leaves it: with its default class, or what an admission webhook of somebody's puts in. */
   const admitted = (storage: string, storageClass: string | undefined, put: object) => {
     const draft = made(storage, storageClass)
@@ -104,7 +106,7 @@ describe('a claim', () => {
 
   test('of a copy names its node as it is made, and is not made to do so again', () => {
     const content = { systemIdentifier: undefined, node: 'one' }
-    const draft = claimDraft(owner, 1, shapeOf('1Gi'), regionOf(undefined), content)
+    const draft = claimDraft({ owner, incarnation: 1, number: 0 }, shapeOf('1Gi'), regionOf(undefined), content)
     expect(draft.metadata.annotations).toMatchObject({ 'volume.kubernetes.io/selected-node': 'one' })
     const { 'volume.kubernetes.io/selected-node': _, ...annotations } = draft.metadata.annotations ?? {}
     const refused = { ...draft, metadata: { ...draft.metadata, annotations } }

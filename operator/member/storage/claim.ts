@@ -1,13 +1,14 @@
 /**
- * The volume claim of one incarnation. It is made once and never from a template, so that nothing but the operator
+ * The volume claim of one member. It is made once and never from a template, so that nothing but the operator
  * decides when a database gets a volume. How it grows: plan/growth.ts.
  */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
+import { childNames, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
 import { bytesTold, canonicalQuantity } from '../../../values/quantity.ts'
 import type { DataSource } from '../../objects/instance.ts'
-import { childMetadata, type Owner } from '../../objects/ownership.ts'
+import { childMetadata } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
+import { type Member, memberLabels } from '../member.ts'
 import { selectedNodeAnnotation } from './copy-node.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 
@@ -29,13 +30,14 @@ const askedText = ({ storageSize }: SizeShape, { spec: { storageClass } }: Regio
 export const systemIdentifierOf = ({ metadata }: Pick<PersistentVolumeClaim, 'metadata'>): string | undefined =>
   metadata.annotations?.[systemIdentifierAnnotation]
 
-function claimMetadata(owner: Owner, incarnation: number, systemIdentifier: string | undefined): ObjectMeta {
-  const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation), 'postgres')
+function claimMetadata(member: Member, systemIdentifier: string | undefined): ObjectMeta {
+  const { owner, incarnation, number } = member
+  const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation, number), 'postgres')
   const known: Record<string, string> =
     systemIdentifier === undefined ? {} : { [systemIdentifierAnnotation]: systemIdentifier }
   return {
     ...metadata,
-    labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) },
+    labels: { ...metadata.labels, ...memberLabels(member) },
     annotations: { ...metadata.annotations, ...known },
   }
 }
@@ -54,14 +56,13 @@ type ClaimContent = {
 }
 
 export function claimDraft(
-  owner: Owner,
-  incarnation: number,
+  member: Member,
   shape: SizeShape,
   region: Region,
   { systemIdentifier, source, node }: ClaimContent,
 ): Draft<'PersistentVolumeClaim'> {
   const { storageClass } = region.spec
-  const metadata = claimMetadata(owner, incarnation, systemIdentifier)
+  const metadata = claimMetadata(member, systemIdentifier)
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
@@ -99,15 +100,14 @@ export function asksFor({ metadata, spec }: PersistentVolumeClaim, shape: SizeSh
 
 /** The claim that takes a volume over whose own claim is gone: of the volume's own size, so that it fits. */
 export function reboundClaimDraft(
-  owner: Owner,
-  incarnation: number,
+  member: Member,
   systemIdentifier: string | undefined,
   { name, accessModes, capacity, storageClass, isProvisioned }: VolumeFacts,
 ): Draft<'PersistentVolumeClaim'> {
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: claimMetadata(owner, incarnation, systemIdentifier),
+    metadata: claimMetadata(member, systemIdentifier),
     spec: {
       volumeName: name,
       accessModes,
@@ -121,12 +121,8 @@ export function reboundClaimDraft(
 }
 
 /** The claim that takes over a volume that outlived its database. */
-export function adoptedClaimDraft(
-  owner: Owner,
-  incarnation: number,
-  volume: VolumeFacts,
-): Draft<'PersistentVolumeClaim'> {
-  const draft = reboundClaimDraft(owner, incarnation, undefined, volume)
+export function adoptedClaimDraft(member: Member, volume: VolumeFacts): Draft<'PersistentVolumeClaim'> {
+  const draft = reboundClaimDraft(member, undefined, volume)
   const annotations = { ...draft.metadata.annotations, [adoptedAnnotation]: volume.name }
   return { ...draft, metadata: { ...draft.metadata, annotations } }
 }

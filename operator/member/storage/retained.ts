@@ -3,8 +3,9 @@
  * that was put back without its claim. Asked of the cluster itself, since a database may start on an empty volume by it.
  */
 import type { Cluster } from '../../../cluster/index.ts'
-import { childNames, labels } from '../../../crds/index.ts'
+import { isMemberOf, labels, parseMemberName } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
+import type { Member } from '../member.ts'
 import { type VolumeFacts, volumeFacts } from './persistent-volume.ts'
 
 export async function retainedVolumes(cluster: Cluster, { id }: Owner): Promise<VolumeFacts[]> {
@@ -22,16 +23,23 @@ async function isInUse(cluster: Cluster, { claim = '', claimUid }: VolumeFacts):
   return found?.metadata.uid === claimUid
 }
 
-/** The incarnation that a volume holds, where it is reserved for a claim of this very owner's. */
-export function incarnationOn({ claim, isGoing }: VolumeFacts, { namespace, id }: Owner): number | undefined {
-  const incarnation = Number(/-(\d+)-data$/.exec(claim ?? '')?.[1])
-  const isOwn = claim === `${namespace}/${childNames.claim(id, incarnation)}`
-  return isOwn && !isGoing && Number.isSafeInteger(incarnation) ? incarnation : undefined
+/** Returns the incarnation that a volume holds, where it is reserved for a claim of this owner's member of that number. */
+export function incarnationOn(
+  { claim = '', isGoing }: VolumeFacts,
+  { owner: { namespace, id }, number }: Pick<Member, 'owner' | 'number'>,
+): number | undefined {
+  const [space, name = ''] = claim.split('/')
+  const named = parseMemberName('claim', name)
+  const isOwn = space === namespace && isMemberOf(named, id) && named.number === number
+  return isOwn && !isGoing ? named.incarnation : undefined
 }
 
-/** Returns the volume to take over: the only retained one, if it is reserved for a claim of this owner. */
-export function volumeToAdopt(retained: readonly VolumeFacts[], owner: Owner): VolumeFacts | undefined {
+/** Returns the volume to take over: the only retained one, if it is reserved for a claim of this member. */
+export function volumeToAdopt(
+  retained: readonly VolumeFacts[],
+  member: Pick<Member, 'owner' | 'number'>,
+): VolumeFacts | undefined {
   const [volume, ...others] = retained
   if (volume === undefined || others.length > 0) return undefined
-  return incarnationOn(volume, owner) === undefined ? undefined : volume
+  return incarnationOn(volume, member) === undefined ? undefined : volume
 }

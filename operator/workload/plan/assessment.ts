@@ -23,7 +23,7 @@ import { notLedTo } from '../../member/postgres/target.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
-import type { Observed } from '../observed.ts'
+import { membersOf, type Observed } from '../observed.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
@@ -44,7 +44,8 @@ export type Pending = { step: Step; reason: string; message: string; isHopeless?
 type Desired = DesiredMember & DesiredEndpoint
 
 export type Assessment = Pick<MemberPlan, 'fatal' | 'answered' | 'autogrown'> & {
-  member: MemberPlan
+  /** The one that serves first. */
+  members: MemberPlan[]
   endpoint: EndpointPlan
   desired: Desired
   findings: Findings
@@ -191,10 +192,12 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   return yes('Serving', 'Postgres answers clients')
 }
 
-/** The member that is the owner's, with the endpoint that leads to it. `restartsOf`: the restarts that the owner asks for. */
+/** The members of the owner, with the endpoint that leads to the one that serves. `restartsOf`: the restarts that the owner asks for. */
 export function assess(observed: Observed, owner: Owner, now: number, restartsOf: RestartsOf): Assessment {
   const needs = { ...prerequisitesOf(observed), restartsOf, protectsVolume: true }
-  const member = planMember(observed, owner, now, needs)
+  const [serving, ...others] = membersOf(observed)
+  const member = planMember(serving, owner, now, needs)
+  const members = [member, ...others.map(other => planMember(other, owner, now, needs))]
   const { fatal, answered, autogrown } = member
   const endpoint = planEndpoint(observed, owner, { answered, isFatal: fatal !== undefined })
   const desired = { ...member.desired, ...endpoint.desired }
@@ -211,7 +214,7 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
   // Nothing can be made before the spec is right: Ready alone says what is wrong with it.
   const isUnknown = isUnbegun(observed) && unknownIn(observed, desired) !== undefined
   return {
-    ...{ member, endpoint, desired, fatal, answered, autogrown },
+    ...{ members, endpoint, desired, fatal, answered, autogrown },
     findings: isUnknown ? { KeysAvailable: findings.KeysAvailable, Ready: ready } : { ...findings, Ready: ready },
     pending: fatal ? at('Preparing', fatal.message, fatal.reason) : pending,
     serves: ready.status === 'True',

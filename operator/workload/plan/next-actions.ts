@@ -11,7 +11,7 @@ import type { Assessment } from './assessment.ts'
 
 export const nextActions = (observed: Observed, assessment: Assessment): Action[] => [
   ...assessment.endpoint.actions,
-  ...assessment.member.actions,
+  ...assessment.members.flatMap(({ actions }) => actions),
   ...serving(observed, assessment),
 ]
 

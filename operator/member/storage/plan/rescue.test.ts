@@ -202,7 +202,7 @@ describe('what is done for a volume', () => {
   const letGo = { do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid: 'claim-1' }
   const claimAnew = (volume: VolumeFacts) => ({
     do: 'create-claim',
-    draft: reboundClaimDraft(owner, settled.incarnation, '7', volume),
+    draft: reboundClaimDraft({ owner, incarnation: settled.incarnation, number: 0 }, '7', volume),
   })
   const still = { pod: undefined, replicas: 0 }
 

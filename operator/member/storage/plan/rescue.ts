@@ -100,7 +100,7 @@ function withoutClaim(observed: ObservedMember): StorageAction[] {
 
 /** A new claim takes the volume, once nothing runs on it. */
 function rebound(observed: ObservedMember, owner: Owner): StorageAction[] {
-  const { instance, incarnation, children, pod, volumes } = observed
+  const { instance, incarnation, number, children, pod, volumes } = observed
   const { claim } = children
   const { recorded: volume } = volumes
   const record = instance.status?.volume
@@ -114,5 +114,7 @@ function rebound(observed: ObservedMember, owner: Owner): StorageAction[] {
   const isTaken = volume.claimUid !== undefined && volume.claimUid !== claim?.metadata.uid
   if (isTaken) return [change(volume, { to: 'unclaim' })]
   if (claim !== undefined) return []
-  return [{ do: 'create-claim', draft: reboundClaimDraft(owner, incarnation, record.systemIdentifier, volume) }]
+  return [
+    { do: 'create-claim', draft: reboundClaimDraft({ owner, incarnation, number }, record.systemIdentifier, volume) },
+  ]
 }

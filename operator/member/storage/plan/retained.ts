@@ -12,13 +12,13 @@ import { adoptedClaimDraft } from '../claim.ts'
 import { volumeToAdopt } from '../retained.ts'
 
 /** The next step of taking a volume over: its old claim is forgotten, then a new one names it. */
-export function adoption({ instance, incarnation, retained }: ObservedMember, owner: Owner): StorageAction[] {
-  const volume = instance.adoptsVolumes ? volumeToAdopt(retained, owner) : undefined
+export function adoption({ instance, incarnation, number, retained }: ObservedMember, owner: Owner): StorageAction[] {
+  const volume = instance.adoptsVolumes ? volumeToAdopt(retained, { owner, number }) : undefined
   // It is on record which incarnation serves before anything is made for it.
   if (volume === undefined || instance.status?.incarnation !== incarnation) return []
   const { name, uid } = volume
   if (volume.claimUid !== undefined) return [{ do: 'change-volume', name, uid, change: { to: 'unclaim' } }]
-  return [{ do: 'create-claim', draft: adoptedClaimDraft(owner, incarnation, volume) }]
+  return [{ do: 'create-claim', draft: adoptedClaimDraft({ owner, incarnation, number }, volume) }]
 }
 
 /** Why nothing is claimed, and what a person can do; undefined where nothing stands in the way. */
@@ -26,14 +26,15 @@ export function retainedMessage({
   instance,
   owner,
   incarnation,
+  number,
   retained,
   children,
 }: ObservedMember): string | undefined {
   const [first] = retained
   if (owner === undefined || first === undefined || children.claim !== undefined) return undefined
-  if (instance.adoptsVolumes && volumeToAdopt(retained, owner) !== undefined) return undefined
+  if (instance.adoptsVolumes && volumeToAdopt(retained, { owner, number }) !== undefined) return undefined
   const names = retained.map(({ name }) => name).join(', ')
-  const claim = childNames.claim(owner.id, incarnation)
+  const claim = childNames.claim(owner.id, incarnation, number)
   const unlabel = `kubectl label pv NAME ${labels.database}-`
   const reserve = `reserved for the claim ${owner.namespace}/${claim} (spec.claimRef)`
   const takeOver = instance.adoptsVolumes

@@ -1,0 +1,18 @@
+/** One member of an owner: its names are in `childNames`, its labels here. */
+import { firstMember, labels } from '../../crds/index.ts'
+import type { Owner } from '../objects/ownership.ts'
+
+/** `number`: which of the members that have this incarnation's data; 0 is the first. */
+export type Member = { owner: Owner; incarnation: number; number: number }
+
+/** The same, where only the ids are known. */
+export type MemberKey = { namespace: string | undefined; id: string; incarnation: number; number: number }
+
+/** The labels by which a member's objects say which one they belong to. The first member's say no number, as before there were several. */
+export const memberLabels = ({
+  incarnation,
+  number,
+}: Pick<Member, 'incarnation' | 'number'>): Record<string, string> => ({
+  [labels.incarnation]: String(incarnation),
+  ...(number === firstMember ? {} : { [labels.member]: String(number) }),
+})
