@@ -53,6 +53,25 @@ describe('the StatefulSet of a member', () => {
   })
 })
 
+test('another member of the same data has objects of its own names, which its StatefulSet alone selects', () => {
+  const unsettled = observedOf({ pod: undefined, children: { statefulSet: undefined } })
+  const needs = { ...prerequisitesOf(unsettled), restartsOf: noRestarts, protectsVolume: true }
+  const [first, second] = [0, 1].map(number => planMember({ ...unsettled, number }, owner, now, needs).desired)
+  const namesOf = (desired: typeof first) =>
+    [desired?.claim, desired?.configuration, desired?.statefulSet].map(draft => draft?.metadata.name)
+  const base = namesOf(first).at(-1)
+  expect(namesOf(first)).toEqual([`${base}-data`, `${base}-config`, base])
+  expect(namesOf(second)).toEqual([`${base}-m1-data`, `${base}-m1-config`, `${base}-m1`])
+  expect(second?.statefulSet?.spec?.selector.matchLabels).toEqual({
+    ...first?.statefulSet?.spec?.selector.matchLabels,
+    'espalier.dev/member': '1',
+  })
+  const { volumes = [] } = second?.statefulSet?.spec?.template.spec ?? {}
+  expect(volumes).toContainEqual({ name: 'data', persistentVolumeClaim: { claimName: `${base}-m1-data` } })
+  expect(JSON.parse(second?.configuration?.data?.['instance.json'] ?? '')).toMatchObject({ member: 1 })
+  expect(JSON.parse(first?.configuration?.data?.['instance.json'] ?? '')).not.toHaveProperty('member')
+})
+
 test('the volume of a candidate is not protected, unlike that of the member that serves', () => {
   const unmarked: Given = {
     status: { volume: undefined },
