@@ -162,6 +162,18 @@ describe('the record of a branch', () => {
   })
 })
 
+describe('a backup that a late write creates for a branch that has ended', () => {
+  const unheld = { metadata: { finalizers: [] } }
+  test.each<[string, GivenBranch['status']]>([
+    ['failed', { phase: 'failed', connectableAt: undefined }],
+    ['is deleted', { phase: 'deleted', deletedAt: ago(30 * day) }],
+  ])('is deleted where the branch %s, before the record of that', (_, status) => {
+    expect(planOf({ ...unheld, status, rest: { ...cleared, backup } }).actions).toEqual([removal])
+    const theirs = { ...backup, metadata: { ...backup.metadata, labels: {} } }
+    expect(planOf({ ...unheld, status, rest: { ...cleared, backup: theirs } }).actions).not.toContainEqual(removal)
+  })
+})
+
 describe('a problem that is over', () => {
   const refused = { reason: 'Refused', message: 'the cluster said no', lastTransitionTime: ago(0) }
   const ended = (phase: 'failed' | 'deleted', reason: string): GivenBranch => ({

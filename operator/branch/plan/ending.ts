@@ -79,11 +79,18 @@ export const clears = (observed: Observed, owner: Owner | undefined, now: number
   status: atEnd(observed).status,
 })
 
-/** Nothing comes of it any more but the end of its Task. */
-export const atEnd = (observed: Observed): Plan => ({
-  ...nothing(observed),
-  status: withOutcome({ ...observed.branch.status, operation: endedOperation(observed) }),
-})
+/**
+ * Nothing comes of it any more but the end of its Task. A write that an earlier leader sent may still create the backup that the
+ * branch was to be copied from, once nothing else is left: it is deleted.
+ */
+export const atEnd = (observed: Observed): Plan => {
+  const backup = ownBackup(observed)
+  return {
+    ...nothing(observed),
+    actions: backup === undefined ? [] : remove('Backup', [backup]),
+    status: withOutcome({ ...observed.branch.status, operation: endedOperation(observed) }),
+  }
+}
 
 /** Problems that an earlier pass met, and that no pass after it repeats. */
 const passing = new Set(['Refused', 'NameTaken'])
@@ -104,7 +111,7 @@ export function entombed(observed: Observed, isHeld: boolean, now: number): Plan
   const { metadata, status } = observed.branch
   const ended = atEnd(observed)
   if (isHeld) return { ...ended, actions: [{ do: 'release' }] }
-  if (metadata.deletionTimestamp !== undefined) return ended
+  if (metadata.deletionTimestamp !== undefined || ended.actions.length > 0) return ended
   const until = Date.parse(status?.deletedAt ?? '') + keptMs
   if (now >= until) return observed.clockDoubt === undefined ? { ...ended, actions: [{ do: 'purge' }] } : ended
   return { ...ended, wakeAt: Number.isNaN(until) ? undefined : until }
