@@ -2,7 +2,7 @@
  * The controller of Backups: each pass observes one backup, plans, does what the plan names and writes the status once, if
  * it changed. But for checkpoints under way it holds nothing; those are made again by whoever goes on.
  */
-import { type AnyObject, type Cluster, isClusterError } from '../../cluster/index.ts'
+import type { AnyObject, Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, startController } from '../../controller/index.ts'
 import { type Backup, canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
@@ -10,17 +10,17 @@ import { createIds } from '../../values/id.ts'
 import { whereServed } from '../access/where-served.ts'
 import type { Caches } from '../caches.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
-import { yes } from '../objects/conditions.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
 import { withFindings } from '../objects/run-status.ts'
+import { newTrouble, type TroubleWords, troubled, untroubled } from '../run/trouble.ts'
 import { createCheckpoints } from './checkpoints.ts'
 import { createBackupMetrics } from './metrics.ts'
 import { backupsOf, isUnderWay, type Observation, observe } from './observe.ts'
 import { perform } from './perform.ts'
 import type { BackupDeadlines } from './plan/actions.ts'
 import { type Plan, plan } from './plan/index.ts'
-import { failed } from './plan/status.ts'
+import { failed, notYet } from './plan/status.ts'
 import { notVerified, outcomeOf } from './plan/verification.ts'
 import { createTurns } from './verification/turns.ts'
 
@@ -29,6 +29,8 @@ type BackupControllerOptions = PostgresControllerOptions & {
   /** A Postgres that is said to serve did not answer: it is probed soon. */
   suspect: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
 }
+
+const words: TroubleWords = { notYet, quota: message => `the quota has no space: ${message}` }
 
 export function startBackupController(options: BackupControllerOptions): { stop(): Promise<void> } {
   const backups = new BackupController(options)
@@ -99,14 +101,21 @@ class BackupController {
     if (cached === undefined || !isUnderWay(cached)) this.#checkpoints.forget(key)
     if (cached === undefined) return undefined
     if (isUnderWay(cached) && lacksDatabaseId(cached)) return this.#awaitDatabase(cached)
-    const seen = await observe(this.#observer, cached)
-    const decided = this.#decide(cached, seen)
-    if (asksNothing(cached, decided)) return this.#wake(decided)
-    if (isUnderWay(cached)) return this.#carryOut(cached, seen, decided)
-    const whole = await this.#wholeOf(cached)
-    if (whole === undefined) return undefined
-    const again = await observe(this.#observer, whole)
-    return this.#carryOut(whole, again, this.#decide(whole, again))
+    // Of one that is not under way the cache has not all that a write needs.
+    let whole = isUnderWay(cached) ? cached : undefined
+    try {
+      const seen = await observe(this.#observer, cached)
+      const decided = this.#decide(cached, seen)
+      if (asksNothing(cached, decided)) return this.#wake(decided)
+      if (whole !== undefined) return await this.#carryOut(whole, seen, decided)
+      whole = await this.#wholeOf(cached)
+      if (whole === undefined) return undefined
+      const again = await observe(this.#observer, whole)
+      return await this.#carryOut(whole, again, this.#decide(whole, again))
+    } catch (error) {
+      if (whole !== undefined) await this.#reportTrouble(whole, error)
+      throw error
+    }
   }
 
   #decide(backup: Backup, { observed }: Observation): Plan {
@@ -115,7 +124,8 @@ class BackupController {
       namespace: backup.metadata.namespace,
       name: backup.spec.databaseName,
     })
-    return { ...decided, status: withReplacedDatabase(decided.status, backup, database, this.#options.now()) }
+    const status = withReplacedDatabase(decided.status, backup, database, this.#options.now())
+    return { ...decided, status: untroubled(status) }
   }
 
   async #awaitDatabase(backup: Backup): Promise<undefined> {
@@ -127,10 +137,7 @@ class BackupController {
 
   async #carryOut(backup: Backup, seen: Observation, { actions, status, wakeAt }: Plan) {
     for (const action of actions) {
-      const refusal = await perform(this.#executor, seen, action).catch(async error => {
-        await this.#reportRefusal(backup, status, error)
-        throw error
-      })
+      const refusal = await perform(this.#executor, seen, action)
       if (refusal !== undefined && action.do === 'begin-verification') {
         await this.#report(backup, { ...status, ...notVerified(backup, refusal.message, this.#options.now()) })
         return undefined
@@ -146,14 +153,18 @@ class BackupController {
     return this.#wake({ wakeAt })
   }
 
-  /** What keeps a backup from being deleted: nothing else reports it. */
-  async #reportRefusal(backup: Backup, status: NonNullable<Backup['status']>, error: unknown) {
-    if (backup.metadata.deletionTimestamp === undefined) return
-    if (!isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) return
-    await this.#report(
-      backup,
-      withFindings(backup, status, { Progressing: yes('Refused', error.message) }, this.#options.now()),
-    )
+  /** The error that counts is the one that made the pass fail. */
+  async #reportTrouble(backup: Backup, error: unknown) {
+    const { metadata, status: before = {} } = backup
+    const status = troubled({ metadata, status: before }, error, words, this.#options.now())
+    if (status === undefined || canonicalJson(status) === canonicalJson(before)) return
+    try {
+      await this.#cluster.replaceStatus('Backup', { ...backup, status })
+      const found = newTrouble(before, status)
+      if (found !== undefined) this.#options.events.record(backup, 'Warning', found.reason, found.message)
+    } catch (failure) {
+      this.#options.logger.warn({ backup: keyOf(backup), err: failure }, 'what delays a backup could not be written')
+    }
   }
 
   #wake({ wakeAt }: Pick<Plan, 'wakeAt'>) {

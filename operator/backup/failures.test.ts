@@ -1,7 +1,7 @@
 /** Backups that cannot be had, or come to nothing: each says why, and leaves no snapshot. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, KindNotServedError } from '../../cluster/index.ts'
-import { type Backup, childNames } from '../../crds/index.ts'
+import { annotations, type Backup, childNames } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { PostgresError } from '../postgres/administrator.ts'
 import { at, impatient, reasonOf, useBackups } from '../testing/backups.ts'
@@ -94,6 +94,29 @@ test('a backup whose snapshot the cluster does not let the operator delete says 
   await restarted()
 })
 
+test('a backup that the cluster does not let the operator hold says so until it may, and is taken then', async () => {
+  let isRefused = true
+  const refusing = (cluster: Cluster): Cluster => ({
+    ...cluster,
+    replace: async (kind, object) => {
+      if (kind === 'Backup' && isRefused) throw new ClusterError('Forbidden', 'the operator may not')
+      return cluster.replace(kind, object)
+    },
+  })
+  await restarted({ wrap: refusing })
+  await it.create('unheld')
+  await ask('unheld-1', 'unheld')
+  const told = await when('unheld-1', ({ status }) => conditionOf(status, 'Progressing')?.reason === 'Refused')
+  expect(conditionOf(told?.status, 'Progressing')?.message).toBe('the operator may not')
+  expect(told?.status?.phase).toBeUndefined()
+  isRefused = false
+  const done = await ended('unheld-1')
+  expect([done?.status?.phase, done?.metadata.annotations?.[annotations.firstUid]]).toEqual([
+    ...['completed', done?.metadata.uid],
+  ])
+  await restarted()
+})
+
 test('a Postgres that is too slow for the checkpoint is asked again, and nothing fails', async () => {
   await it.create('busy')
   const data = await dataOf('busy')
@@ -170,12 +193,12 @@ describe('fails, says why and leaves no snapshot, where', () => {
     await it.stopOperator()
     const claim = await it.child('PersistentVolumeClaim', 'swapped', 'claim')
     if (claim === undefined) throw new Error('there is no claim')
-    const { name, namespace = '', labels: marks = {}, annotations = {} } = claim.metadata
+    const { name, namespace = '', labels: marks = {}, annotations: notes = {} } = claim.metadata
     await it.deleteClaimByForce({ namespace, name })
     await it.cluster().create('PersistentVolumeClaim', {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
-      metadata: { name, namespace, labels: marks, annotations },
+      metadata: { name, namespace, labels: marks, annotations: notes },
       spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } } },
     })
     await it.startOperator()

@@ -22,16 +22,17 @@ import { whereServed } from '../access/where-served.ts'
 import type { Caches } from '../caches.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { restoresOf } from '../managed-database/restoring.ts'
-import { conditionOf } from '../objects/conditions.ts'
 import { createIfAbsent } from '../objects/create.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { withFindings } from '../objects/run-status.ts'
+import { newTrouble, troubled, untroubled } from '../run/trouble.ts'
 import type { GuardedObserver } from '../workload/observe.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { observe } from './observe.ts'
 import { perform } from './perform.ts'
 import { plan, type RestoreDeadlines } from './plan.ts'
-import { troubled } from './trouble.ts'
+import { quotaMessage } from './quota.ts'
+import { notYet } from './status.ts'
 
 type RestoreControllerOptions = PostgresControllerOptions & {
   deadlines: RestoreDeadlines
@@ -125,7 +126,7 @@ class RestoreController {
       namespace: restore.metadata.namespace,
       name: restore.spec.databaseName,
     })
-    await this.#report(restore, withReplacedDatabase(status, restore, database, this.#options.now()))
+    await this.#report(restore, untroubled(withReplacedDatabase(status, restore, database, this.#options.now())))
     const probeMs =
       instance &&
       candidate &&
@@ -176,13 +177,14 @@ class RestoreController {
       namespace: restore.metadata.namespace,
       name: restore.spec.databaseName,
     })
-    const status = troubled(restore, database, error, this.#options.now())
-    if (status === undefined || canonicalJson(status) === canonicalJson(restore.status ?? {})) return
-    const { reason = '', message = '' } = conditionOf(status, 'Progressing') ?? {}
+    const words = { notYet, quota: (message: string) => quotaMessage(message, database) }
+    const { metadata, status: before = {} } = restore
+    const status = troubled({ metadata, status: before }, error, words, this.#options.now())
+    if (status === undefined || canonicalJson(status) === canonicalJson(before)) return
     try {
       await this.#cluster.replaceStatus('Restore', { ...restore, status })
-      if (reason !== conditionOf(restore.status, 'Progressing')?.reason)
-        this.#options.events.record(restore, 'Warning', reason, message)
+      const found = newTrouble(before, status)
+      if (found !== undefined) this.#options.events.record(restore, 'Warning', found.reason, found.message)
     } catch (failure) {
       this.#options.logger.warn(
         { restore: keyOf(restore), err: failure },

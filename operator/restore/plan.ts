@@ -11,12 +11,12 @@ import { timestamp } from '../../values/time.ts'
 import { isTakenFor, takenBy } from '../backup/taken.ts'
 import { completed, conditionOf, no, yes } from '../objects/conditions.ts'
 import { withFindings } from '../objects/run-status.ts'
+import { isTrouble } from '../run/trouble.ts'
 import { type Action, lookMs, type Plan, type Status } from './actions.ts'
 import { isAnchorOf, nameTaken, takenNameOf } from './anchor.ts'
 import { ended, isSwitched, removal } from './ended.ts'
 import type { Candidate, Observed } from './observed.ts'
 import { failed, pending, running } from './status.ts'
-import { isTrouble } from './trouble.ts'
 
 /** How long a restore may take until the new volume serves, and then until that answers clients. */
 export type RestoreDeadlines = { restoringMs: number; modifyingMs: number }

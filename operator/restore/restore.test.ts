@@ -1,5 +1,6 @@
 /** The life of a restore, as the API and kubectl ask for it, with fakes for what the nodes and the storage do. */
 import { describe, expect, test } from 'vitest'
+import { type Cluster, ClusterError } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
@@ -604,7 +605,16 @@ describe('the old Postgres', () => {
     expect(await contentOf('stale')).toBe('good')
   })
 
-  test('starts again where the restore fails after it was stopped', async () => {
+  test('starts again where the restore fails after it was stopped, once the cluster lets its lock be deleted', async () => {
+    let isRefused = false
+    const refusing = (cluster: Cluster): Cluster => ({
+      ...cluster,
+      delete: async (kind, key, options) => {
+        if (kind === 'Pod' && isRefused) throw new ClusterError('Forbidden', 'the operator may not')
+        return cluster.delete(kind, key, options)
+      },
+    })
+    await restarted({ wrap: refusing })
     await mistaken('freed')
     it.workload().snapshots.making = { mode: 'held' }
     await askByAnnotation('freed-back', 'freed', 'freed-1')
@@ -613,7 +623,11 @@ describe('the old Postgres', () => {
       () => backupOf(anchor),
       found => found?.status?.phase === 'running',
     )
+    isRefused = true
     await it.cluster().delete('Restore', at('freed-back'))
+    const told = await when('freed-back', found => conditionOf(found.status, 'Progressing')?.reason === 'Refused')
+    expect(conditionOf(told?.status, 'Progressing')?.message).toBe('the operator may not')
+    isRefused = false
     await eventually(
       () => restore('freed-back'),
       found => found === undefined,
@@ -621,6 +635,7 @@ describe('the old Postgres', () => {
     await it.when('freed', isPhase('available'))
     expect(await contentOf('freed')).toBe('bad')
     expect((await pod('freed'))?.status?.phase).toBe('Running')
+    await restarted()
   })
 })
 

@@ -5,7 +5,7 @@ import { no, yes } from '../objects/conditions.ts'
 import { withFindings } from '../objects/run-status.ts'
 import type { Status } from './actions.ts'
 
-const notYet = no('NotCompleted', 'the data are not restored')
+export const notYet = no('NotCompleted', 'the data are not restored')
 
 export const pending = (restore: Restore, reason: string, message: string, now: number): Status =>
   withFindings(

@@ -9,7 +9,7 @@ import type { Refusal } from './refusal.ts'
 export type Status = NonNullable<Backup['status']>
 type More = { DatabaseServing?: Finding }
 
-const notYet = no('NotCompleted', 'the backup is not completed')
+export const notYet = no('NotCompleted', 'the backup is not completed')
 
 /** Not begun, unless it was before. */
 export const waiting = (backup: Backup, step: string, message: string, now: number, more: More = {}): Status =>
