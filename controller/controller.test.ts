@@ -80,6 +80,30 @@ describe('a controller', () => {
     expect(await results()).toEqual({ error: 4, success: 1 })
   })
 
+  test('events during a backoff neither lengthen it nor replace its retry', async () => {
+    const at: number[] = []
+    let isDown = true
+    const { clock, controller } = open({
+      limits: { baseMs: 1_000 },
+      reconcile: async () => {
+        at.push(clock.now())
+        if (isDown) throw new ClusterError('Unavailable', 'no answer')
+        return undefined
+      },
+    })
+    const start = clock.now()
+    controller.enqueue('a')
+    for (let n = 0; n < 9; n++) {
+      await clock.advance(100)
+      controller.enqueue('a')
+    }
+    await clock.advance(50)
+    isDown = false
+    expect(at).toHaveLength(10)
+    await clock.advance(50)
+    expect(at.at(-1)).toBe(start + 1_000)
+  })
+
   test('requeueAfterMs comes back then; a conflict quietly at once; a mistake in the code is a panic', async () => {
     const at: number[] = []
     const { clock, controller, lines, results } = open({

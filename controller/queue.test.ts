@@ -131,13 +131,27 @@ describe('the work queue', () => {
 
 describe('the retry limiter', () => {
   test('doubles up to its ceiling and starts again after forget', () => {
-    const limiter = new Backoff(() => 0, { burst: 1_000 })
-    const delays = Array.from({ length: 20 }, () => limiter.delayMs('a'))
+    let now = 0
+    const limiter = new Backoff(() => now, { burst: 1_000 })
+    const delays = Array.from({ length: 20 }, () => {
+      const delay = limiter.delayMs('a')
+      now += delay
+      return delay
+    })
     expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40])
     expect(delays.at(-1)).toBe(1_000_000)
     expect(limiter.delayMs('b')).toBe(5)
     limiter.forget('a')
     expect(limiter.delayMs('a')).toBe(5)
+  })
+
+  test('counts no failure before the retry is due, which stays due when it was', () => {
+    let now = 0
+    const limiter = new Backoff(() => now, { baseMs: 1_000 })
+    expect(limiter.delayMs('a')).toBe(1_000)
+    for (now = 10; now < 1_000; now += 10) expect(limiter.delayMs('a')).toBe(1_000 - now)
+    expect(limiter.failures('a')).toBe(1)
+    expect([limiter.delayMs('a'), limiter.failures('a')]).toEqual([2_000, 2])
   })
 
   test('all keys together retry at most as fast as the bucket fills', () => {

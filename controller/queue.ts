@@ -75,7 +75,7 @@ export class WorkQueue {
     this.#insert(key, this.#clock.now() + Math.max(0, delayMs), options)
   }
 
-  /** Due after the delay that the key's failures so far ask for; counts one more. */
+  /** Due after the delay that the key's failures so far ask for. Counts one more, unless it failed before its retry was due. */
   addRateLimited(key: string, options: AddOptions = {}): void {
     this.#metrics?.retried()
     this.addAfter(key, this.#limiter.delayMs(key), options)
