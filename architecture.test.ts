@@ -194,6 +194,14 @@ test('owners import the workload, the workload members and endpoints, these what
   expect(wrong).toEqual([])
 })
 
+test('the workload writes nothing itself, except that it deletes leftovers', () => {
+  const writing = globSync('operator/workload/**/*.ts').filter(
+    path =>
+      !isForTests(path) && /cluster\.(create|apply|replace|replaceStatus|delete)\(/.test(readFileSync(path, 'utf8')),
+  )
+  expect(writing).toEqual(['operator/workload/leftovers.ts'])
+})
+
 test('a restore candidate is planned as a member alone, and a branch before its copy as an endpoint alone', () => {
   const plansOf = (file: string) =>
     imports

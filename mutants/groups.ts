@@ -45,7 +45,7 @@ export const groups: Group[] = [
   { name: 'volume', files: ['instance/volume.ts'], tests: ['instance/volume.test.ts'] },
   {
     name: 'execute',
-    files: ['operator/workload/execute.ts'],
+    files: ['operator/workload/execute.ts', 'operator/{children,endpoint,member}/act.ts', 'operator/member/*/act.ts'],
     tests: ['operator/workload/execute.test.ts', ...ofPlans, ...ofOperations],
   },
   {

@@ -2,11 +2,9 @@
 import type { Secret } from '../../cluster/index.ts'
 import type { Rotations } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
-import type { ChildAction } from '../children/actions.ts'
 import type { ServerNames } from './certificate.ts'
 
 export type EndpointAction =
-  | ChildAction
   /** Restores the labels of a Secret. */
   | { do: 'relabel'; secret: Secret }
   | { do: 'mint-credentials' }

@@ -1,5 +1,6 @@
 /** From what was observed of an endpoint to what is done about it, and what its conditions report: a pure function. */
 import type { Secret } from '../../../cluster/index.ts'
+import type { ChildAction } from '../../children/actions.ts'
 import { put } from '../../children/drift.ts'
 import type { Answered } from '../../member/postgres/answer.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
@@ -22,7 +23,7 @@ type Serving = {
 export type EndpointPlan = {
   desired: DesiredEndpoint
   findings: { CredentialsReady: Finding; EndpointReady: Finding }
-  actions: EndpointAction[]
+  actions: (EndpointAction | ChildAction)[]
 }
 
 /** Before any member has answered. */
@@ -104,7 +105,7 @@ function labelled(secret: Secret | undefined, owner: Owner, component: Component
 }
 
 /** Nothing waits for it: it says what others may do, and the database serves without. */
-function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['disruptionBudget']): EndpointAction[] {
+function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['disruptionBudget']): ChildAction[] {
   const { disruptionBudget: actual } = observed.children
   if (desired !== undefined) return put(observed, 'PodDisruptionBudget', actual, desired)
   if (actual === undefined || actual.metadata.deletionTimestamp !== undefined) return []
@@ -113,7 +114,7 @@ function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['
 }
 
 /** The port is claimed closed, at once; its rules come into force when the database can answer for itself. */
-function address(observed: ObservedEndpoint, desired: DesiredEndpoint): EndpointAction[] {
+function address(observed: ObservedEndpoint, desired: DesiredEndpoint): EndpointPlan['actions'] {
   const { instance, children, route, region } = observed
   if (!region) return []
   if (!route || !children.route || !desired.route)

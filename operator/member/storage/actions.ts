@@ -1,6 +1,5 @@
 /** Actions on a member's claim and on the volumes behind it. */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
-import type { DeleteAction } from '../../children/actions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { VolumeChange } from './persistent-volume.ts'
 
@@ -12,4 +11,3 @@ export type StorageAction =
   | { do: 'change-volume'; name: string; uid: string; change: VolumeChange }
   /** Creates a second PersistentVolume for the same storage. */
   | { do: 'copy-volume'; from: string; uid: string; name: string; owner: Owner }
-  | DeleteAction

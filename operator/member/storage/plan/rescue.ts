@@ -5,6 +5,7 @@
  * record by then (record.ts), so that a crash at any point loses nothing.
  */
 
+import type { DeleteAction } from '../../../children/actions.ts'
 import type { Owner } from '../../../objects/ownership.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { isStopped } from '../../pod/plan/stop.ts'
@@ -36,7 +37,7 @@ function reserved({ instance, children: { claim }, volumes }: ObservedMember, ow
   return [change(volume, { to: 'reserve', owner, claim: { namespace, name, uid } })]
 }
 
-export function rescue(observed: ObservedMember, owner: Owner): StorageAction[] {
+export function rescue(observed: ObservedMember, owner: Owner): (StorageAction | DeleteAction)[] {
   const reservation = reserved(observed, owner)
   if (reservation.length > 0) return reservation
   switch (perilOf(observed)) {
@@ -86,7 +87,7 @@ function secured(
 }
 
 /** Once nothing runs and nothing is to run, the claim of a volume that goes is let go of. */
-function withoutClaim(observed: ObservedMember): StorageAction[] {
+function withoutClaim(observed: ObservedMember): DeleteAction[] {
   const { children, pod } = observed
   const { claim, statefulSet } = children
   // The claim holds its volume as a pod does: it goes when the data outlive it, and not before.
@@ -99,7 +100,7 @@ function withoutClaim(observed: ObservedMember): StorageAction[] {
 }
 
 /** A new claim takes the volume, once nothing runs on it. */
-function rebound(observed: ObservedMember, owner: Owner): StorageAction[] {
+function rebound(observed: ObservedMember, owner: Owner): (StorageAction | DeleteAction)[] {
   const { instance, incarnation, number, children, pod, volumes } = observed
   const { claim } = children
   const { recorded: volume } = volumes

@@ -4,8 +4,8 @@
  * the claim goes, as it was seen and not if it was bound meanwhile, and another is made. Nothing that was ever initialised is touched.
  */
 
+import type { DeleteAction } from '../../../children/actions.ts'
 import type { ObservedMember } from '../../observed.ts'
-import type { StorageAction } from '../actions.ts'
 import { asksFor } from '../claim.ts'
 
 /** Whether the database waits for the first volume of its life. While it is suspended it does not. */
@@ -24,7 +24,7 @@ export function isToBeReplaced(observed: ObservedMember): boolean {
 }
 
 /** Lets go of such a claim, once there is no pod that could come to use it. */
-export function replacement({ children, pod }: ObservedMember): StorageAction[] {
+export function replacement({ children, pod }: ObservedMember): DeleteAction[] {
   const { claim, statefulSet } = children
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
   if (pod !== undefined || (statefulSet?.spec?.replicas ?? 0) !== 0) return []

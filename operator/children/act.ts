@@ -1,0 +1,152 @@
+/** Writes and deletes the children of an owner. An object that belongs to another owner is neither changed nor deleted. */
+import {
+  type AnyObject,
+  type Cluster,
+  ClusterError,
+  type Draft,
+  isClusterError,
+  type KindName,
+  type Kinds,
+} from '../../cluster/index.ts'
+import { driftOf, withoutSurplus } from '../objects/foreign-fields.ts'
+import type { Instance } from '../objects/instance.ts'
+import { NameTakenError } from '../objects/name-taken.ts'
+import { isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
+import type { AppliedKind, ChildAction, PutBack } from './actions.ts'
+import type { DriftBook } from './drifts.ts'
+
+export type ChildExecutor = {
+  /** Every write of a pass goes through it. */
+  cluster: Cluster
+  drifts: DriftBook
+}
+
+/** `key`: of the owner. */
+export type ChildPass = {
+  key: string
+  observed: {
+    instance: Instance
+    owner: Owner | undefined
+    children: Readonly<Record<string, AnyObject | undefined>>
+  }
+}
+
+export async function performChild(executor: ChildExecutor, pass: ChildPass, action: ChildAction): Promise<void> {
+  switch (action.do) {
+    case 'apply':
+      return applyChild(executor, pass, action.kind, action.draft, action.putBack)
+    case 'delete': {
+      const { kind, name, namespace, uid, resourceVersion } = action
+      return executor.cluster.delete(kind, { namespace, name }, { uid, resourceVersion })
+    }
+    case 'mark':
+      return mark(executor, pass, action.kind, action.object)
+  }
+}
+
+/** @throws ClusterError `Conflict` before the owner's id is settled */
+export function settledOwner({ observed: { owner } }: ChildPass): Owner {
+  if (owner !== undefined) return owner
+  throw new ClusterError('Conflict', 'the id of the database is not settled')
+}
+
+/** Writes the owner's marks, unless the object turns out to belong to another owner that exists. */
+async function mark(
+  { cluster }: ChildExecutor,
+  { observed }: ChildPass,
+  kind: KindName,
+  object: AnyObject,
+): Promise<void> {
+  const { namespace, name } = object.metadata
+  const found = await cluster.get(kind, { namespace, name })
+  if (found === undefined || found.metadata.uid !== object.metadata.uid) return
+  if (await isAnothers(cluster, observed.instance, found)) throw new NameTakenError(kind, found.metadata)
+  // The action names the kind of its object.
+  await cluster.replace(kind, object as Kinds[typeof kind])
+}
+
+/** Returns the object with the draft's name if it belongs to the owner. @throws NameTakenError if it belongs to another */
+export async function existingChild<K extends KindName>(
+  { cluster }: ChildExecutor,
+  { observed }: ChildPass,
+  kind: K,
+  { metadata: { namespace, name } }: Draft<K>,
+): Promise<Kinds[K] | undefined> {
+  const found = await cluster.get(kind, { namespace, name })
+  if (found !== undefined && ownerUidOf(found) !== observed.instance.metadata.uid)
+    throw new NameTakenError(kind, found.metadata)
+  return found
+}
+
+/**
+ * Creates what must never be overwritten. If it exists, created by another pass or without the labels by which the caches find it, its
+ * content stays and its labels are restored.
+ */
+export async function createChild<K extends 'Secret' | 'PersistentVolumeClaim'>(
+  executor: ChildExecutor,
+  pass: ChildPass,
+  kind: K,
+  draft: Draft<K>,
+): Promise<void> {
+  try {
+    await executor.cluster.create(kind, draft)
+  } catch (error) {
+    if (!isClusterError(error, 'AlreadyExists')) throw error
+    const found = await existingChild(executor, pass, kind, draft)
+    if (found === undefined) throw error
+    await restoreLabels(executor, kind, found, draft)
+  }
+}
+
+export async function restoreLabels<K extends 'Secret' | 'PersistentVolumeClaim'>(
+  { cluster }: ChildExecutor,
+  kind: K,
+  found: Kinds[K],
+  draft: Draft<K>,
+): Promise<void> {
+  const metadata = { ...found.metadata, labels: { ...found.metadata.labels, ...draft.metadata.labels } }
+  await cluster.replace(kind, { ...found, metadata })
+}
+
+/** The child of this kind and name, as it was observed. */
+function observedChild<K extends KindName>({ observed }: ChildPass, kind: K, name: string): Kinds[K] | undefined {
+  const found = Object.values(observed.children).find(child => child?.kind === kind && child.metadata.name === name)
+  // It has the kind that was searched for.
+  return found as Kinds[K] | undefined
+}
+
+/**
+ * Applies a draft to the owner's child as it was observed, and fails if the child has changed since. Creates the child if there is none.
+ * Fields that other managers added are removed first: an apply does not remove them.
+ */
+export async function applyChild<K extends 'Secret' | AppliedKind>(
+  executor: ChildExecutor,
+  pass: ChildPass,
+  kind: K,
+  draft: Draft<K>,
+  putBack?: PutBack,
+): Promise<void> {
+  const { cluster, drifts } = executor
+  let child = observedChild(pass, kind, draft.metadata.name) ?? (await existingChild(executor, pass, kind, draft))
+  if (child !== undefined && isImmutable(child)) {
+    const { namespace, name, uid, resourceVersion } = child.metadata
+    await cluster.delete(kind, { namespace, name }, { uid, resourceVersion })
+    child = undefined
+  }
+  if (child !== undefined && putBack?.drifts.some(({ isSurplus }) => isSurplus))
+    child = await cluster.replace(kind, withoutSurplus(child, putBack.drifts))
+  const written = await cluster.apply(kind, child === undefined ? draft : asObserved(draft, child))
+  drifts.wrote(pass.key, written)
+  if (putBack !== undefined) drifts.putBack(pass.key, written, putBack.corrections, driftOf(written, draft))
+}
+
+/** Anybody can set `immutable` on a ConfigMap or a Secret, and nobody can unset it: the object is deleted and created again. */
+const isImmutable = (child: AnyObject): boolean => 'immutable' in child && child.immutable === true
+
+const asObserved = <K extends KindName>(
+  draft: Draft<K>,
+  { metadata: { uid, resourceVersion } }: AnyObject,
+): Draft<K> => ({
+  ...draft,
+  metadata: { ...draft.metadata, ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) },
+})

@@ -1,0 +1,148 @@
+/** Performs one action of an endpoint's plan: on its Secrets and its port. */
+import { ClusterError, type Draft, type Secret } from '../../cluster/index.ts'
+import { childNames } from '../../crds/index.ts'
+import type { Passwords } from '../../sealing/credentials.ts'
+import {
+  applyChild,
+  type ChildExecutor,
+  type ChildPass,
+  createChild,
+  existingChild,
+  restoreLabels,
+  settledOwner,
+} from '../children/act.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { type PostgresExecutor, type PostgresPass, withPostgres } from '../member/postgres/act.ts'
+import { childMetadata, ownerUidOf } from '../objects/ownership.ts'
+import type { DesiredRoles, ReadDesiredRoles } from '../postgres/administrator.ts'
+import type { EndpointAction } from './actions.ts'
+import { certificateDraft, fingerprintOf, loadedAnnotation } from './certificate.ts'
+import { credentialsDraft, mintPasswords, rotated, takenBack, withoutPrevious } from './credentials.ts'
+import { credentialsOf } from './observe.ts'
+import type { ObservedEndpoint } from './observed.ts'
+import type { PortAllocator } from './port-allocator.ts'
+
+export type EndpointExecutor = ChildExecutor &
+  PostgresExecutor & {
+    ports: PortAllocator
+    now: () => number
+    /** The keys of the moment: a certificate that is issued late in a pass is issued under the authority that is valid then. */
+    keys: () => InstallationKeys
+  }
+
+/** `passwords`: undefined if the credentials are not readable. */
+export type EndpointPass = PostgresPass & {
+  observed: ObservedEndpoint & ChildPass['observed']
+  keys: InstallationKeys
+  passwords: Passwords | undefined
+}
+
+export async function performEndpoint(
+  executor: EndpointExecutor,
+  pass: EndpointPass,
+  action: EndpointAction,
+): Promise<void> {
+  const { cluster, ports } = executor
+  switch (action.do) {
+    case 'relabel':
+      await cluster.replace('Secret', action.secret)
+      return
+    case 'mint-credentials':
+      return mint(executor, pass)
+    case 'find-credentials':
+      return findCredentials(executor, pass)
+    case 'rotate-passwords':
+      return rewrite(executor, pass, (secret, key) => rotated(secret, key, action.rotations))
+    case 'forget-previous-passwords':
+      return rewrite(executor, pass, withoutPrevious)
+    case 'take-back-passwords':
+      return takeBack(executor, pass, action)
+    case 'issue-certificate':
+      return issueCertificate(executor, pass, action)
+    case 'note-loaded':
+      return noteLoaded(executor, pass, action)
+    case 'claim-port':
+      return ports.claim(cluster, settledOwner(pass), pass.observed.region, action.preferred)
+    case 'leave-port':
+      return ports.leave(cluster, action)
+  }
+}
+
+/** Returns how to read the roles' passwords; undefined if the credentials are not readable. */
+export function readRolesOf(executor: EndpointExecutor, pass: EndpointPass): ReadDesiredRoles | undefined {
+  if (pass.passwords === undefined || pass.observed.credentials.state !== 'readable') return undefined
+  return () => currentRoles(executor, pass)
+}
+
+/** The passwords that the cluster has now. @throws ClusterError `Conflict` if they are not readable any more */
+async function currentRoles({ cluster, keys }: EndpointExecutor, { observed }: EndpointPass): Promise<DesiredRoles> {
+  const { children, incarnation, instance } = observed
+  const seen = children.credentials?.metadata
+  const secret = seen && (await cluster.get('Secret', seen))
+  const isOurs =
+    secret !== undefined && (secret.metadata.uid === seen?.uid || ownerUidOf(secret) === instance.metadata.uid)
+  const { facts, passwords } = credentialsOf(isOurs ? secret : undefined, keys(), incarnation)
+  if (passwords === undefined || facts.state !== 'readable')
+    throw new ClusterError('Conflict', 'the credentials are not what they were: nothing is done in Postgres')
+  return { passwords, mark: facts.mark }
+}
+
+async function mint(executor: EndpointExecutor, pass: EndpointPass): Promise<void> {
+  const { sealingKey } = pass.keys
+  if (sealingKey === undefined) return
+  await createChild(executor, pass, 'Secret', credentialsDraft(settledOwner(pass), sealingKey, mintPasswords()))
+}
+
+async function findCredentials(executor: EndpointExecutor, pass: EndpointPass): Promise<void> {
+  const owner = settledOwner(pass)
+  const metadata = childMetadata(owner, childNames.credentials(owner.id), 'credentials')
+  const draft: Draft<'Secret'> = { apiVersion: 'v1', kind: 'Secret', metadata }
+  const found = await existingChild(executor, pass, 'Secret', draft)
+  if (found !== undefined) await restoreLabels(executor, 'Secret', found, draft)
+}
+
+/** Writes the credentials Secret, and fails if it has changed since it was observed: a password of another pass stays. */
+async function rewrite(
+  { cluster }: EndpointExecutor,
+  { observed, keys: { sealingKey } }: EndpointPass,
+  change: (secret: Secret, sealingKey: Uint8Array) => Secret,
+): Promise<void> {
+  const { credentials } = observed.children
+  if (credentials === undefined || sealingKey === undefined) return
+  await cluster.replace('Secret', change(credentials, sealingKey))
+}
+
+/**
+ * Restores the previous passwords while no operator changes the roles. An operator that was frozen while it held the new password has
+ * either set it before, which the next probe finds, or reads the restored one afterwards.
+ */
+async function takeBack(
+  executor: EndpointExecutor,
+  pass: EndpointPass,
+  { roles }: Extract<EndpointAction, { do: 'take-back-passwords' }>,
+): Promise<void> {
+  const work = () => rewrite(executor, pass, (secret, key) => takenBack(secret, key, roles))
+  await withPostgres(executor, pass, (access, target) => access.withRolesLocked(target, work, pass.signal))
+}
+
+async function issueCertificate(
+  executor: EndpointExecutor,
+  pass: EndpointPass,
+  { names }: Extract<EndpointAction, { do: 'issue-certificate' }>,
+): Promise<void> {
+  const { authority } = executor.keys()
+  if (authority === undefined) return
+  await applyChild(executor, pass, 'Secret', certificateDraft(settledOwner(pass), authority, names, executor.now))
+}
+
+/** Fails if the Secret was issued anew since it was observed. */
+async function noteLoaded(
+  { cluster }: EndpointExecutor,
+  { observed }: EndpointPass,
+  { fingerprint }: Extract<EndpointAction, { do: 'note-loaded' }>,
+): Promise<void> {
+  const { certificate } = observed.children
+  if (certificate === undefined || fingerprintOf(certificate) !== fingerprint) return
+  const annotations = { ...certificate.metadata.annotations, [loadedAnnotation]: fingerprint }
+  await cluster.replace('Secret', { ...certificate, metadata: { ...certificate.metadata, annotations } })
+}

@@ -1,0 +1,43 @@
+/** Performs one action of a member's plan. */
+
+import { performChild } from '../children/act.ts'
+import type { ReadDesiredRoles } from '../postgres/administrator.ts'
+import type { MemberAction } from './actions.ts'
+import type { ObservedMember } from './observed.ts'
+import { checkVolumeStays, repairPod, stopsPod } from './pod/act.ts'
+import { type PostgresExecutor, type PostgresPass, performPostgres } from './postgres/act.ts'
+import { performStorage, type StorageExecutor, type StorageResult } from './storage/act.ts'
+
+export type MemberExecutor = StorageExecutor & PostgresExecutor
+
+export type MemberPass = PostgresPass & { observed: ObservedMember }
+
+/** `readRoles`: of the endpoint's credentials; undefined if they are not readable. */
+export async function performMember(
+  executor: MemberExecutor,
+  pass: MemberPass,
+  action: MemberAction,
+  readRoles: ReadDesiredRoles | undefined,
+): Promise<StorageResult> {
+  switch (action.do) {
+    case 'apply':
+    case 'delete':
+      if (stopsPod(action)) await checkVolumeStays(executor.cluster, pass.observed)
+      await performChild(executor, pass, action)
+      return 'done'
+    case 'mark':
+      await performChild(executor, pass, action)
+      return 'done'
+    case 'repair-pod':
+      await repairPod(executor.cluster, action)
+      return 'done'
+    case 'ensure-roles':
+    case 'detach':
+    case 'open':
+    case 'reload':
+      await performPostgres(executor, pass, action, readRoles)
+      return 'done'
+    default:
+      return performStorage(executor, pass, action)
+  }
+}

@@ -1,0 +1,59 @@
+/** Writes a member's running pod, and checks that a pod may be stopped. */
+import { type Cluster, ClusterError, type Draft } from '../../../cluster/index.ts'
+import type { ApplyAction, DeleteAction } from '../../children/actions.ts'
+import type { ObservedMember } from '../observed.ts'
+import { perilOf } from '../storage/plan/peril.ts'
+import type { PodAction } from './actions.ts'
+
+/** Restores labels, annotations and images of the pod in one write. The node restarts a container whose image changes. */
+export async function repairPod(
+  cluster: Cluster,
+  { name, namespace, uid, labels, images, annotations }: PodAction,
+): Promise<void> {
+  const pod = await cluster.get('Pod', { namespace, name })
+  if (pod?.spec === undefined || pod.metadata.uid !== uid) return
+  const withImages = <C extends { name: string; image?: string }>(containers: C[]): C[] =>
+    containers.map(container => ({ ...container, ...(images[container.name] && { image: images[container.name] }) }))
+  const { containers, initContainers } = pod.spec
+  await cluster.replace('Pod', {
+    ...pod,
+    metadata: {
+      ...pod.metadata,
+      labels: { ...pod.metadata.labels, ...labels },
+      annotations: { ...pod.metadata.annotations, ...annotations },
+    },
+    spec: {
+      ...pod.spec,
+      containers: withImages(containers),
+      ...(initContainers && { initContainers: withImages(initContainers) }),
+    },
+  })
+}
+
+/** Whether the action stops a pod: it deletes the pod, or sets its StatefulSet to no replicas. */
+export const stopsPod = (action: ApplyAction | DeleteAction): boolean =>
+  action.do === 'delete'
+    ? action.kind === 'Pod'
+    : action.kind === 'StatefulSet' && (action.draft as Draft<'StatefulSet'>).spec?.replicas === 0
+
+/**
+ * Reads claim and volume from the cluster before a pod is stopped: a cache may not have heard yet that somebody deletes them.
+ * @throws ClusterError `Conflict` if one of them is gone or terminating
+ */
+export async function checkVolumeStays(cluster: Cluster, observed: ObservedMember): Promise<void> {
+  const { instance, children, pod } = observed
+  const { claim } = children
+  if (pod === undefined || claim === undefined || instance.status?.volume === undefined) return
+  if (instance.metadata.deletionTimestamp !== undefined || perilOf(observed) !== 'none') return
+  const found = await cluster.get('PersistentVolumeClaim', claim.metadata)
+  const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
+  const name = claim.spec?.volumeName
+  if (isThere && (name === undefined || (await isThereToStay(cluster, name)))) return
+  throw new ClusterError('Conflict', 'the volume claim is not what it was: the pod is not stopped')
+}
+
+/** Whether a volume exists and nobody deletes it. */
+async function isThereToStay(cluster: Cluster, name: string): Promise<boolean> {
+  const volume = await cluster.get('PersistentVolume', { name })
+  return volume !== undefined && volume.metadata.deletionTimestamp === undefined
+}

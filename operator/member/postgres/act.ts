@@ -1,0 +1,49 @@
+/** Changes a member's Postgres over a connection. */
+import type { PostgresTarget, ReadDesiredRoles } from '../../postgres/administrator.ts'
+import type { PostgresAccess } from './access.ts'
+import type { PostgresAction } from './actions.ts'
+
+export type PostgresExecutor = {
+  /** The last answer of this Postgres is outdated. `failed`: the change failed. */
+  outdateProbe: (key: string, failed: boolean) => void
+}
+
+/** `key`: of the owner. Without `access` or `target`, Postgres cannot be reached, and nothing is changed. */
+export type PostgresPass = {
+  key: string
+  access: PostgresAccess | undefined
+  target: PostgresTarget | undefined
+  signal: AbortSignal
+}
+
+/** `readRoles`: undefined if the credentials of the roles are not readable; then no role is changed. */
+export async function performPostgres(
+  executor: PostgresExecutor,
+  pass: PostgresPass,
+  action: PostgresAction,
+  readRoles: ReadDesiredRoles | undefined,
+): Promise<void> {
+  await withPostgres(executor, pass, async (access, target) => {
+    if (action.do === 'reload') await access.reload(target, pass.signal)
+    else if (action.do === 'detach') await access.detach(target, pass.signal)
+    else if (readRoles === undefined) return
+    else if (action.do === 'open') await access.open(target, readRoles, pass.signal)
+    else await access.ensureRoles(target, readRoles, pass.signal, { opens: action.opens })
+  })
+}
+
+/** Works in Postgres, if it can be reached, and outdates its last answer whether the work succeeds or fails. */
+export async function withPostgres(
+  { outdateProbe }: PostgresExecutor,
+  { key, access, target }: PostgresPass,
+  work: (access: PostgresAccess, target: PostgresTarget) => Promise<void>,
+): Promise<void> {
+  if (access === undefined || target === undefined) return
+  let failed = true
+  try {
+    await work(access, target)
+    failed = false
+  } finally {
+    outdateProbe(key, failed)
+  }
+}

@@ -1,0 +1,88 @@
+/** Writes a member's claim and the volumes behind it. */
+import { type Cluster, ClusterError, isClusterError, type PersistentVolume } from '../../../cluster/index.ts'
+import { type ChildExecutor, type ChildPass, createChild } from '../../children/act.ts'
+import type { StorageAction } from './actions.ts'
+import type { GrowthBook } from './growths.ts'
+import { changedVolume, copiedVolume } from './persistent-volume.ts'
+
+export type StorageExecutor = ChildExecutor & { growths: GrowthBook }
+
+/** `refused`: the cluster does not allow the volume to grow. */
+export type StorageResult = 'done' | 'refused'
+
+export async function performStorage(
+  executor: StorageExecutor,
+  pass: ChildPass,
+  action: StorageAction,
+): Promise<StorageResult> {
+  switch (action.do) {
+    case 'create-claim':
+      await createChild(executor, pass, 'PersistentVolumeClaim', action.draft)
+      return 'done'
+    case 'update-claim':
+      await executor.cluster.replace('PersistentVolumeClaim', action.claim)
+      return 'done'
+    case 'grow-claim':
+      return growClaim(executor, pass, action)
+    case 'change-volume':
+      await changeVolume(executor, action)
+      return 'done'
+    case 'copy-volume':
+      await copyVolume(executor, action)
+      return 'done'
+  }
+}
+
+/** Records a refusal by a quota or a storage class, so that a condition reports it and the next request waits. */
+async function growClaim(
+  { cluster, growths }: StorageExecutor,
+  { key }: ChildPass,
+  { claim }: Extract<StorageAction, { do: 'grow-claim' }>,
+): Promise<StorageResult> {
+  try {
+    await cluster.replace('PersistentVolumeClaim', claim)
+  } catch (error) {
+    if (!isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) throw error
+    growths.refused(key, claim, error.message)
+    return 'refused'
+  }
+  growths.admitted(key)
+  return 'done'
+}
+
+async function changeVolume(
+  { cluster }: StorageExecutor,
+  { name, uid, change }: Extract<StorageAction, { do: 'change-volume' }>,
+): Promise<void> {
+  const volume = await cluster.get('PersistentVolume', { name })
+  if (volume === undefined || volume.metadata.uid !== uid) return
+  const changed = changedVolume(volume, change)
+  if (changed === volume) return
+  // A teardown names the claim, which it has deleted.
+  if (change.to === 'give-back' && change.claimUid === undefined) await checkClaimStays(cluster, volume)
+  await cluster.replace('PersistentVolume', changed)
+}
+
+/**
+ * A cache may lag behind the deletion of a claim for which another leader retained the volume: the volume gets its reclaim policy back
+ * only while its claim stays. @throws ClusterError `Conflict`
+ */
+async function checkClaimStays(cluster: Cluster, { metadata, spec }: PersistentVolume): Promise<void> {
+  const { namespace, name = '', uid } = spec?.claimRef ?? {}
+  const claim = await cluster.get('PersistentVolumeClaim', { namespace, name })
+  const stays = claim !== undefined && claim.metadata.uid === uid && claim.metadata.deletionTimestamp === undefined
+  if (stays && metadata.deletionTimestamp === undefined) return
+  throw new ClusterError(
+    'Conflict',
+    `the claim of volume ${metadata.name} is not what it was: the volume stays retained`,
+  )
+}
+
+async function copyVolume(
+  { cluster }: StorageExecutor,
+  { from, uid, name, owner }: Extract<StorageAction, { do: 'copy-volume' }>,
+): Promise<void> {
+  const volume = await cluster.get('PersistentVolume', { name: from })
+  if (volume === undefined || volume.metadata.uid !== uid) return
+  await cluster.create('PersistentVolume', copiedVolume(volume, name, owner))
+}
