@@ -45,8 +45,12 @@ export const groups: Group[] = [
   { name: 'volume', files: ['instance/volume.ts'], tests: ['instance/volume.test.ts'] },
   {
     name: 'execute',
-    files: ['operator/workload/execute.ts', 'operator/{children,endpoint,member}/act.ts', 'operator/member/*/act.ts'],
-    tests: ['operator/workload/execute.test.ts', ...ofPlans, ...ofOperations],
+    files: [
+      'operator/{owner/execute,workload/act}.ts',
+      'operator/{children,endpoint,member}/act.ts',
+      'operator/member/*/act.ts',
+    ],
+    tests: ['operator/{owner/execute,workload/act}.test.ts', ...ofPlans, ...ofOperations],
   },
   {
     name: 'parse',

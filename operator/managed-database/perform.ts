@@ -2,7 +2,7 @@
 import { annotations, type ManagedDatabase } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
 import { identified } from '../objects/held.ts'
-import { type Done, type Executor, type Pass, perform as performInstance } from '../workload/execute.ts'
+import { type Done, type Executor, type Pass, perform as performInstance } from '../workload/act.ts'
 import type { Action } from './actions.ts'
 import { writeConnectionSecret } from './connection-secrets.ts'
 import { orphan } from './orphan.ts'

@@ -4,7 +4,7 @@ import { ClusterError } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { diskFull, PostgresError } from '../postgres/administrator.ts'
-import type { Done } from '../workload/execute.ts'
+import type { Done } from '../workload/act.ts'
 import { execute, worst } from './execute.ts'
 import type { Problem } from './problems.ts'
 

@@ -6,7 +6,7 @@ import { isClusterError } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { diskFull, PostgresError } from '../postgres/administrator.ts'
-import type { Done } from '../workload/execute.ts'
+import type { Done } from '../workload/act.ts'
 import type { Problem } from './problems.ts'
 
 export type Outcome = {

@@ -20,7 +20,7 @@ import { nextConditions } from '../managed-database/conditions.ts'
 import { lock } from '../member/pod/lock.ts'
 import { no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
-import { type Executor as InstanceExecutor, type Pass, perform as performInstance } from '../workload/execute.ts'
+import { type Executor as InstanceExecutor, type Pass, perform as performInstance } from '../workload/act.ts'
 import type { Action } from './actions.ts'
 import type { Observed } from './observed.ts'
 

@@ -18,7 +18,7 @@ import { createProber } from '../member/postgres/prober.ts'
 import { clientsWay, targetAt } from '../member/postgres/target.ts'
 import { createGrowthBook } from '../member/storage/growths.ts'
 import { createVolumeUse } from '../member/storage/volume-use.ts'
-import type { Executor, Pass } from './execute.ts'
+import type { Executor, Pass } from './act.ts'
 import type { Learnt, Observation } from './observe.ts'
 import type { Observed } from './observed.ts'
 

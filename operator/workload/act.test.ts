@@ -24,8 +24,8 @@ import { createAuthority } from '../pki/index.ts'
 import type { ReadDesiredRoles } from '../postgres/administrator.ts'
 import { databaseDraft, type Installation, openInstallation, testNamespace } from '../testing/installation.ts'
 import { emptyWorld, observedIn } from '../testing/plan-world.ts'
+import { type Done, type Executor, type Pass, perform } from './act.ts'
 import type { Action } from './actions.ts'
-import { type Done, type Executor, type Pass, perform } from './execute.ts'
 
 let installation: Installation
 let cluster: Cluster
