@@ -4,7 +4,7 @@ import { cellsOf, type NamedRows, type OwnStatement } from '../postgres/cells.ts
 import { quoteIdentifier } from '../postgres/quote.ts'
 import type { FoundRow } from './rank.ts'
 
-export type Metric = 'cosine' | 'l2' | 'inner_product'
+type Metric = 'cosine' | 'l2' | 'inner_product'
 const operators: Readonly<Record<Metric, string>> = { cosine: '<=>', l2: '<->', inner_product: '<#>' }
 
 export type VectorColumn = {

@@ -39,7 +39,7 @@ export type Core = {
   tools(caller: Caller): readonly ToolDefinition[]
   /** undefined where there is none of this name for the caller. */
   tool(name: string, caller: Caller): Tool | undefined
-  /** @throws CoreError; what `context.signal` is aborted with */
+  /** @throws ArgumentsError, CoreError; what `context.signal` is aborted with */
   callTool(name: string, args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>>
   resources(caller: Caller): readonly ResourceDefinition[]
   templates(caller: Caller): readonly ResourceTemplate[]

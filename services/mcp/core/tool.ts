@@ -42,7 +42,7 @@ export type Tool = {
   isFor?(caller: Caller): boolean
   /** The scope that a call with these arguments takes. */
   scopeOf(args: JsonObject): Scope
-  /** `args` fit the input schema. @throws CoreError; what `context.signal` is aborted with */
+  /** @throws ArgumentsError, CoreError; what `context.signal` is aborted with */
   call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>>
 }
 

@@ -331,7 +331,7 @@ more: 1
     [tool('{ required: [a] }'), 'tools[0].input_schema.required 1 names a, which is not among the properties'],
     [
       tool('{ properties: { a: { type: string, unknown: 1 } } }'),
-      'tools[0].input_schema 1 is no schema that is supported: the keyword unknown',
+      'tools[0].input_schema 1 is no schema that is supported: strict mode: unknown keyword: "unknown"',
     ],
     [tool('{ properties: { a: { $ref: "#/nowhere" } } }'), 'tools[0].input_schema 1 refers to #/nowhere'],
     [

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { durationMs } from '../../configuration/duration.ts'
 import type { JsonSchema } from '../../mcp-protocol/json.ts'
 import { prompts as builtinPrompts } from '../prompts/index.ts'
-import { compileSchema } from '../wire/schema.ts'
+import { argumentsCheck } from './arguments.ts'
 import { reservedToolNames } from './reserved.ts'
 
 const mostOfAKind = 100
@@ -132,7 +132,7 @@ const inputSchema = z
     const reference = brokenReference(schema, new Set(held.map(key => `#/$defs/${key}`)))
     if (reference !== undefined) return refuse(`refers to ${reference}, which must be #/$defs/NAME of this schema`)
     try {
-      compileSchema(schema as JsonSchema) // an object with the type "object", of JSON as the file has it
+      argumentsCheck(schema as JsonSchema) // an object with the type "object", of JSON as the file has it
     } catch (error) {
       refuse(`is no schema that is supported: ${error instanceof Error ? error.message : String(error)}`)
     }

@@ -16,6 +16,7 @@ import { resultText } from '../text/result.ts'
 import type { Confirmations } from '../tools/confirmation.ts'
 import { pageOf } from '../tools/page.ts'
 import { statementFailure } from '../tools/statement-failure.ts'
+import { argumentsCheck } from './arguments.ts'
 import { doStatement, functionCall, functionStatement, resultOfDo } from './procedural.ts'
 import { type CustomParts, mostRows } from './resources.ts'
 import type { CustomToolDefinition } from './schema.ts'
@@ -47,46 +48,107 @@ const lostInteger = (args: JsonObject): string | undefined =>
     return Number.isInteger(value) && !Number.isSafeInteger(value)
   })
 
-export function customTool(tool: CustomToolDefinition, parts: CustomParts, confirmations: Confirmations): Tool {
-  const { entries, databases, limits } = parts
-  const { name, description = name, input_schema: schema } = tool
-  const order = Object.keys(schema.properties)
-  const source = tool.type === 'sql' ? tool.sql : tool.code
-  const limited = new WeakMap<DatabaseSettings, DatabaseSettings>()
+const definitionOf = (
+  { name, description = name, input_schema }: CustomToolDefinition,
+  allowWrites: boolean,
+): ToolDefinition => ({
+  name,
+  title: name,
+  description,
+  inputSchema: input_schema,
+  annotations: allowWrites
+    ? { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false }
+    : { readOnlyHint: true, openWorldHint: false },
+})
 
-  /** The shorter of both times. */
-  function withTimeout(database: DatabaseSettings): DatabaseSettings {
-    if (database.statementTimeoutMs <= tool.timeout) return database
-    const known = limited.get(database) ?? { ...database, statementTimeoutMs: tool.timeout }
-    limited.set(database, known)
+export class CustomTool implements Tool {
+  readonly task = 'optional'
+  readonly #tool: CustomToolDefinition
+  readonly #parts: CustomParts
+  readonly #confirmations: Confirmations
+  readonly #checkArguments: (args: JsonObject) => void
+  readonly #definitions: { readonly reading: ToolDefinition; readonly writing: ToolDefinition }
+  /** Databases with the tool's own timeout, where it is the shorter one. */
+  readonly #limited = new WeakMap<DatabaseSettings, DatabaseSettings>()
+
+  constructor(tool: CustomToolDefinition, parts: CustomParts, confirmations: Confirmations) {
+    this.#tool = tool
+    this.#parts = parts
+    this.#confirmations = confirmations
+    this.#checkArguments = argumentsCheck(tool.input_schema)
+    this.#definitions = { reading: definitionOf(tool, false), writing: definitionOf(tool, true) }
+  }
+
+  get definition(): ToolDefinition {
+    return this.#parts.entries.takeWrites() ? this.#definitions.writing : this.#definitions.reading
+  }
+
+  scopeOf(): 'mcp:read' {
+    return 'mcp:read'
+  }
+
+  async call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    this.#checkArguments(args)
+    const lost = lostInteger(args)
+    if (lost !== undefined)
+      return toolError(`${lost}: must be from -(2^53 - 1) to 2^53 - 1; declare it as a string for more.`)
+    const { entries, databases } = this.#parts
+    const configured = entries.current(context.caller)
+    if (configured === undefined) return toolError('No database is open to this caller.')
+    const { name } = this.#tool
+    const database = this.#withTimeout(configured)
+    let prepared: Prepared | undefined
+    try {
+      prepared = await this.#prepare(args, database, context)
+      const outcome = this.#confirm(prepared, args, database, context)
+      if (outcome !== undefined) return outcome
+      const ran = await databases.run(database, prepared.statement, context, name)
+      if (prepared.verdict.mode === 'write') databases.forget(configured)
+      return toolText(this.#shown(ran, prepared, database.name))
+    } catch (error) {
+      if (error instanceof StatementRefusal) databases.refused(database, this.#source, context, name)
+      const failure = statementFailure(error, this.#statementOf(prepared), database, prepared?.prefix ?? 0)
+      if (failure === undefined) throw error
+      return toolError(failure)
+    }
+  }
+
+  get #source(): string {
+    return this.#tool.type === 'sql' ? this.#tool.sql : this.#tool.code
+  }
+
+  /** What Postgres counts places of an error in. */
+  #statementOf(prepared: Prepared | undefined): string {
+    return this.#tool.type === 'sql' && prepared !== undefined ? prepared.analysis.text : this.#source
+  }
+
+  #withTimeout(database: DatabaseSettings): DatabaseSettings {
+    const { timeout } = this.#tool
+    if (database.statementTimeoutMs <= timeout) return database
+    const known = this.#limited.get(database) ?? { ...database, statementTimeoutMs: timeout }
+    this.#limited.set(database, known)
     return known
   }
 
-  const judgedBy = async (text: string, database: DatabaseSettings, context: CallContext) => {
-    const analysis = analyse(await parseStatement(text))
-    const verdict = judge(analysis, await databases.facts(database, context, calledNames(analysis)), database)
-    if (verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
-      throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:write'] })
-    return { analysis, verdict }
-  }
-
-  async function prepared(args: JsonObject, database: DatabaseSettings, context: CallContext): Promise<Prepared> {
+  async #prepare(args: JsonObject, database: DatabaseSettings, context: CallContext): Promise<Prepared> {
+    const tool = this.#tool
     switch (tool.type) {
       case 'sql': {
-        const { analysis, verdict } = await judgedBy(tool.sql, database, context)
+        const { analysis, verdict } = await this.#judge(tool.sql, database, context)
         const { statement, prefix } = pageOf(analysis, verdict.mode, { limit: mostRows, offset: 0 })
+        const order = Object.keys(tool.input_schema.properties)
         const values = order.slice(0, parameterCount(analysis)).map(key => parameterOf(args[key]))
         return { analysis, verdict, statement: { ...statement, values }, prefix }
       }
       case 'pl-do': {
         const text = doStatement(tool.code, args)
-        const { analysis, verdict } = await judgedBy(text, database, context)
+        const { analysis, verdict } = await this.#judge(text, database, context)
         const statement = { text: resultOfDo, before: [text], mode: verdict.mode, maximumRows: 1, written: tool.code }
         return { analysis, verdict, statement, prefix: Number.POSITIVE_INFINITY }
       }
       case 'pl-func': {
         const text = functionStatement(tool)
-        const { analysis, verdict } = await judgedBy(text, database, context)
+        const { analysis, verdict } = await this.#judge(text, database, context)
         const values = [JSON.stringify(args)]
         const run = { text: functionCall, before: [text], values, mode: verdict.mode, maximumRows: mostRows + 1 }
         return { analysis, verdict, statement: { ...run, written: tool.code }, prefix: Number.POSITIVE_INFINITY }
@@ -94,11 +156,31 @@ export function customTool(tool: CustomToolDefinition, parts: CustomParts, confi
     }
   }
 
-  function shown({ columns, texts, affected, isCut }: Ran, { analysis, verdict }: Prepared, database: string): string {
+  async #judge(text: string, database: DatabaseSettings, context: CallContext) {
+    const analysis = analyse(await parseStatement(text))
+    const facts = await this.#parts.databases.facts(database, context, calledNames(analysis))
+    const verdict = judge(analysis, facts, database)
+    if (verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
+      throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:write'] })
+    return { analysis, verdict }
+  }
+
+  /** undefined: nothing is to be confirmed, or it is confirmed. */
+  #confirm({ verdict }: Prepared, args: JsonObject, database: DatabaseSettings, context: CallContext) {
+    const { confirm: effect } = verdict
+    if (effect === undefined) return undefined
+    const statement = `${this.#source.trim()}\nArguments: ${JSON.stringify(args)}`
+    const { name, allowUnconfirmed } = database
+    const subject = { statement, database: name, tool: this.#tool.name, effect, allowUnconfirmed }
+    return this.#confirmations.check(subject, context)
+  }
+
+  #shown({ columns, texts, affected, isCut }: Ran, { analysis, verdict }: Prepared, database: string): string {
+    const { resultTokens } = this.#parts.limits
     const { tag, class: kind } = analysis
-    if (tool.type === 'pl-do') {
+    if (this.#tool.type === 'pl-do') {
       const text = texts.decoded(0, 1)[0]?.[0] ?? ''
-      return `Database: ${database}\n\n${fenced(cut(text, limits.resultTokens - fenceTokens))}`
+      return `Database: ${database}\n\n${fenced(cut(text, resultTokens - fenceTokens))}`
     }
     if (columns.length === 0)
       return kind === 'write' ? `Done and committed: ${tag}, ${affected} rows.` : `Done and committed: ${tag}.`
@@ -118,59 +200,7 @@ export function customTool(tool: CustomToolDefinition, parts: CustomParts, confi
         hasMore: texts.length > length,
         isCut,
       },
-      limits.resultTokens,
+      resultTokens,
     )
-  }
-
-  async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
-    const lost = lostInteger(args)
-    if (lost !== undefined)
-      return toolError(`${lost}: must be from -(2^53 - 1) to 2^53 - 1; declare it as a string for more.`)
-    const configured = entries.current(context.caller)
-    if (configured === undefined) return toolError('No database is open to this caller.')
-    const database = withTimeout(configured)
-    let [prefix, said] = [0, source]
-    try {
-      const found = await prepared(args, database, context)
-      prefix = found.prefix
-      if (tool.type === 'sql') said = found.analysis.text
-      const { confirm } = found.verdict
-      if (confirm !== undefined) {
-        const statement = `${source.trim()}\nArguments: ${JSON.stringify(args)}`
-        const { name: of, allowUnconfirmed } = database
-        const outcome = confirmations.check(
-          { statement, database: of, tool: name, effect: confirm, allowUnconfirmed },
-          context,
-        )
-        if (outcome !== undefined) return outcome
-      }
-      const ran = await databases.run(database, found.statement, context, name)
-      if (found.verdict.mode === 'write') databases.forget(configured)
-      return toolText(shown(ran, found, database.name))
-    } catch (error) {
-      if (error instanceof StatementRefusal) databases.refused(database, source, context, name)
-      const failure = statementFailure(error, said, database, prefix)
-      if (failure === undefined) throw error
-      return toolError(failure)
-    }
-  }
-
-  const definitionFor = (allowWrites: boolean): ToolDefinition => ({
-    name,
-    title: name,
-    description,
-    inputSchema: schema,
-    annotations: allowWrites
-      ? { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false }
-      : { readOnlyHint: true, openWorldHint: false },
-  })
-  const [reading, writing] = [definitionFor(false), definitionFor(true)]
-  return {
-    get definition() {
-      return entries.takeWrites() ? writing : reading
-    },
-    task: 'optional',
-    scopeOf: () => 'mcp:read',
-    call,
   }
 }

@@ -1,8 +1,11 @@
 /** For tests of the tool server: the settings of a database of a test's cluster, and calls as a wire would make them. */
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { TestPostgres } from '../../testing/postgres.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
-import type { CallContext } from '../core/call.ts'
+import { ArgumentsError } from '../core/arguments.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
 import { anyone } from '../core/caller.ts'
+import { type Tool, type ToolResult, toolError } from '../core/tool.ts'
 
 export function databaseOf(
   postgres: Pick<TestPostgres, 'port'>,
@@ -50,5 +53,15 @@ export function callContext(changed: Partial<CallContext> = {}): CallContext {
     progress: () => {},
     log: () => {},
     ...changed,
+  }
+}
+
+/** Calls a tool; arguments that it does not accept fail it, as a model reads them. */
+export async function callTool(tool: Tool, args: JsonObject, context = callContext()): Promise<Outcome<ToolResult>> {
+  try {
+    return await tool.call(args, context)
+  } catch (error) {
+    if (error instanceof ArgumentsError) return toolError(error.message)
+    throw error
   }
 }

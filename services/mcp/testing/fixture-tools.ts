@@ -6,24 +6,31 @@ import type { Content } from '../core/content.ts'
 import { CoreError } from '../core/errors.ts'
 import type { CoreChange } from '../core/index.ts'
 import { type Tool, toolError, toolText } from '../core/tool.ts'
+import { argumentsCheck } from '../custom/arguments.ts'
 
 const noArguments: JsonSchema = { type: 'object', properties: {}, additionalProperties: false }
 
 type Made = Partial<Omit<Tool, 'definition' | 'call'>> & { readonly inputSchema?: JsonSchema }
 
 /** A tool of a name, for callers that may read. */
-export const tool = (name: string, call: Tool['call'], { inputSchema = noArguments, ...more }: Made = {}): Tool => ({
-  definition: {
-    name,
-    title: name.replaceAll('_', ' '),
-    description: `Fixture ${name}.`,
-    inputSchema,
-    annotations: { readOnlyHint: true },
-  },
-  scopeOf: () => 'mcp:read',
-  call,
-  ...more,
-})
+export const tool = (name: string, call: Tool['call'], { inputSchema = noArguments, ...more }: Made = {}): Tool => {
+  const check = argumentsCheck(inputSchema)
+  return {
+    definition: {
+      name,
+      title: name.replaceAll('_', ' '),
+      description: `Fixture ${name}.`,
+      inputSchema,
+      annotations: { readOnlyHint: true },
+    },
+    scopeOf: () => 'mcp:read',
+    call: (args, context) => {
+      check(args)
+      return call(args, context)
+    },
+    ...more,
+  }
+}
 
 /** The smallest of their kinds. */
 export const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=='

@@ -29,7 +29,7 @@ import { analyse, calledNames } from '../statement/analysis.ts'
 import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
-import { textArgument } from './arguments.ts'
+import { optionalText, toolInput } from './input.ts'
 import { onDatabase } from './on-database.ts'
 import { line, pageOf, start } from './pages.ts'
 import { statementFailure } from './statement-failure.ts'
@@ -45,16 +45,14 @@ type AdviseIndexesParts = {
 
 const name = 'advise_indexes'
 
+const input = toolInput({ query: optionalText({ maxLength: 65_536, description: 'May hold $1, as in top_queries' }) })
+
 const definition: ToolDefinition = {
   name,
   title: 'Index advice',
   description:
     'Indexes that a SELECT would profit from, by its plan; the statement is not run. Without query: foreign keys without an index and tables often read whole.',
-  inputSchema: {
-    type: 'object',
-    properties: { query: { type: 'string', maxLength: 65_536, description: 'May hold $1, as in top_queries' } },
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
@@ -66,7 +64,7 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
     access.read(database, own, context, tool)
 
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
-    const query = textArgument(args, 'query')
+    const { query } = input.read(args)
     return onDatabase(entries, context, async database => {
       const reading = { database, context, tool: name }
       try {

@@ -13,7 +13,7 @@ import type { DatabaseSettings } from '../configuration/types.ts'
 import type { Tool } from '../core/tool.ts'
 import { createEntries } from '../database/entries.ts'
 import { createDatabaseAccess, type Databases } from '../database/index.ts'
-import { callContext, databaseOf } from '../testing/calls.ts'
+import { callTool, databaseOf } from '../testing/calls.ts'
 import { createConfirmations } from './confirmation.ts'
 import { countRows } from './count-rows.ts'
 import { createCursors } from './cursor.ts'
@@ -85,7 +85,7 @@ afterAll(async () => {
 })
 
 async function call(tool: Tool, args: JsonObject): Promise<{ isError: boolean; text: string }> {
-  const outcome = await tool.call(args, callContext())
+  const outcome = await callTool(tool, args)
   if (outcome.kind !== 'result') throw new Error('nothing is asked for on a read-only database')
   const [content] = outcome.result.content
   return { isError: outcome.result.isError === true, text: content?.type === 'text' ? content.text : '' }

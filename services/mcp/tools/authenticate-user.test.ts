@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import type { CallContext } from '../core/call.ts'
 import { anyone } from '../core/caller.ts'
 import type { Login } from '../credentials/accounts.ts'
+import { callTool } from '../testing/calls.ts'
 import { authenticateUser } from './authenticate-user.ts'
 
 const context: CallContext = {
@@ -24,7 +25,7 @@ async function call(login: Login, args: { [name: string]: string | number }) {
       return login
     },
   })
-  const outcome = await tool.call(args, context)
+  const outcome = await callTool(tool, args, context)
   if (outcome.kind !== 'result') throw new Error('a result is expected')
   const [content] = outcome.result.content
   return { asked, isError: outcome.result.isError, text: content?.type === 'text' ? content.text : '' }

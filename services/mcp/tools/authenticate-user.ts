@@ -4,9 +4,12 @@
  */
 import { type Tool, toolError, toolText } from '../core/tool.ts'
 import type { Login, Logins } from '../credentials/accounts.ts'
+import { text, toolInput } from './input.ts'
 
-const longestName = 255
-const longestPassword = 1_024
+const input = toolInput({
+  username: text({ minLength: 1, maxLength: 255 }),
+  password: text({ minLength: 1, maxLength: 1_024 }),
+})
 
 function answer(login: Login) {
   switch (login.kind) {
@@ -37,25 +40,14 @@ export const authenticateUser = ({ login }: Logins): Tool => ({
     name: 'authenticate_user',
     title: 'Log in',
     description: 'Exchanges a user name and a password for a session token. For clients, not for models.',
-    inputSchema: {
-      type: 'object',
-      properties: {
-        username: { type: 'string', minLength: 1, maxLength: longestName },
-        password: { type: 'string', minLength: 1, maxLength: longestPassword },
-      },
-      required: ['username', 'password'],
-      additionalProperties: false,
-    },
+    inputSchema: input.schema,
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
   },
   isHidden: true,
   isOpen: true,
   scopeOf: () => 'mcp:read',
   call: async (args, context) => {
-    const { username, password } = args
-    // The schema says so already.
-    if (typeof username !== 'string' || typeof password !== 'string')
-      return toolError('username and password must be strings')
+    const { username, password } = input.read(args)
     return answer(await login(username, password, context.address))
   },
 })

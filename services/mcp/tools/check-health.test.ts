@@ -7,7 +7,7 @@ import { wraparoundCheck } from '../catalogue/health/numbers.ts'
 import { answerOf, type CatalogueTest, startCatalogueTest } from '../catalogue/testing/server.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { Rows } from '../database/access.ts'
-import { callContext } from '../testing/calls.ts'
+import { callTool } from '../testing/calls.ts'
 import { checkHealth } from './check-health.ts'
 
 let server: CatalogueTest
@@ -24,7 +24,7 @@ afterAll(() => server?.stop())
 async function call(checks?: string[], changed: Partial<DatabaseSettings> = {}) {
   const { access, limits } = server
   const tool = checkHealth({ entries: server.entries(changed), access, limits })
-  return answerOf(await tool.call(checks === undefined ? {} : { checks }, callContext()))
+  return answerOf(await callTool(tool, checks === undefined ? {} : { checks }))
 }
 const textOf = async (...asked: Parameters<typeof call>) => {
   const { text, isError } = await call(...asked)
@@ -58,7 +58,10 @@ describe('check_health', () => {
 
   test('makes the checks that it is asked for', async () => {
     expect((await textOf(['cache'])).match(/^[A-Z]+ \w+:/gm)).toEqual(['OK cache:'])
-    expect(await call(['cash'])).toMatchObject({ isError: true, text: expect.stringContaining('cash is none of') })
+    expect(await call(['cash'])).toMatchObject({
+      isError: true,
+      text: expect.stringContaining('checks[0] must be one of "wraparound"'),
+    })
   })
 
   test('finds invalid, duplicate and unused indexes', async () => {

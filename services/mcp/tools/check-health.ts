@@ -1,5 +1,6 @@
 /** `check_health`: checks of the database, each with a verdict, its numbers and the thresholds it is judged by. A check that cannot be made says why, and the others go on. */
 
+import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
@@ -8,10 +9,10 @@ import type { Check, Verdict } from '../catalogue/health/check.ts'
 import { checks } from '../catalogue/health/index.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
-import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { listArgument } from './arguments.ts'
+import { toolInput } from './input.ts'
 import { onDatabase } from './on-database.ts'
 import { line, pageOf, type Section, start } from './pages.ts'
 
@@ -24,16 +25,14 @@ type HealthParts = {
 const name = 'check_health'
 const names = checks.map(check => check.name)
 
+const input = toolInput({ checks: z.array(z.enum(names)).max(names.length).optional() })
+
 const definition: ToolDefinition = {
   name,
   title: 'Health check',
   description:
     'Checks the health of the database: a verdict per check with numbers and thresholds. All checks by default.',
-  inputSchema: {
-    type: 'object',
-    properties: { checks: { type: 'array', items: { type: 'string', enum: [...names] }, maxItems: names.length } },
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
@@ -54,9 +53,7 @@ export function checkHealth({ entries, access, limits }: HealthParts): Tool {
   }
 
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
-    const wanted = listArgument(args, 'checks')
-    const unknown = wanted.filter(one => !names.includes(one))
-    if (unknown.length > 0) return toolError(`checks: ${unknown.join(', ')} is none of ${names.join(', ')}.`)
+    const { checks: wanted = [] } = input.read(args)
     const chosen = checks.filter(check => wanted.length === 0 || wanted.includes(check.name))
     return onDatabase(entries, context, async database => {
       const reports: Report[] = []

@@ -1,5 +1,6 @@
 /** `count_rows`: how many rows a table has, or those that a condition keeps. It counts, or estimates where it is asked to or counting takes too long. */
 
+import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { DatabaseError } from '../../postgres/errors.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
@@ -11,28 +12,25 @@ import { isExpression } from '../statement/expression.ts'
 import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
-import { flagArgument, textArgument } from './arguments.ts'
+import { optionalText, requiredText, toolInput } from './input.ts'
 import { missingRelation } from './missing-relation.ts'
 import type { QueryParts } from './query-database.ts'
 import { statementFailure } from './statement-failure.ts'
 
 const name = 'count_rows'
 
+const input = toolInput({
+  table: requiredText({ minLength: 1, description: 'A table, or schema.table' }, 'must name a table'),
+  schema: optionalText({ default: 'public' }),
+  where: optionalText({ description: 'SQL condition, without WHERE' }),
+  estimate: z.boolean().default(false).describe("The planner's estimate, at once"),
+})
+
 const definition: ToolDefinition = {
   name,
   title: 'Count rows',
   description: 'Counts the rows of a table, or those that a condition keeps.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      table: { type: 'string', minLength: 1, description: 'A table, or schema.table' },
-      schema: { type: 'string', default: 'public' },
-      where: { type: 'string', description: 'SQL condition, without WHERE' },
-      estimate: { type: 'boolean', default: false, description: "The planner's estimate, at once" },
-    },
-    required: ['table'],
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   outputSchema: {
     type: 'object',
     properties: { count: { type: 'integer' }, isEstimate: { type: 'boolean' } },
@@ -93,19 +91,15 @@ export function countRows({ entries, databases, catalogue }: QueryParts): Tool {
   }
 
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
-    const table = textArgument(args, 'table')
-    if (table === undefined) return toolError('table: must name a table.')
+    const { table, schema, where, estimate } = input.read(args)
     const database = entries.current(context.caller)
     if (database === undefined) return toolError('No database is open to this caller.')
-    const where = textArgument(args, 'where')
-    const prefix = (flagArgument(args, 'estimate') ? estimating : counting).length
-    const source = { relation: relationOf(table, textArgument(args, 'schema')), where }
+    const prefix = (estimate ? estimating : counting).length
+    const source = { relation: relationOf(table, schema), where }
     try {
       if (where !== undefined && !(await isExpression(where)))
         return toolError("where: must be one SQL condition, such as: created_at > now() - interval '1 day'")
-      return flagArgument(args, 'estimate')
-        ? await estimated(database, source, context, '')
-        : await counted(database, source, context)
+      return estimate ? await estimated(database, source, context, '') : await counted(database, source, context)
     } catch (error) {
       if (error instanceof StatementRefusal) databases.refused(database, sqlOf(source), context, name)
       const failure = statementFailure(error, sqlOf(source), database, prefix)

@@ -1,17 +1,28 @@
-/** What the tools and resources that tell of a database cost a model before any of them is called. */
+/** What clients see of the tools: each schema as it was released, and what the list costs a model before any tool is called. */
+import { readFileSync } from 'node:fs'
 import { encode } from 'gpt-tokenizer'
 import { expect, test } from 'vitest'
 import { createCatalogue } from '../catalogue/index.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import { createCatalogue as createStatements } from '../database/catalogue.ts'
 import { createEntries } from '../database/entries.ts'
+import { createDatabaseAccess } from '../database/index.ts'
 import { prompts } from '../prompts/index.ts'
 import { createResources } from '../resources/index.ts'
-import { callContext } from '../testing/calls.ts'
+import { callContext, databaseOf } from '../testing/calls.ts'
 import { adviseIndexes } from './advise-indexes.ts'
+import { authenticateUser } from './authenticate-user.ts'
 import { checkHealth } from './check-health.ts'
+import { createConfirmations } from './confirmation.ts'
+import { countRows } from './count-rows.ts'
+import { createCursors } from './cursor.ts'
+import { executeExplain } from './execute-explain.ts'
+import { generateEmbedding } from './generate-embedding.ts'
 import { getSchemaInfo } from './get-schema-info.ts'
+import { queryDatabase } from './query-database.ts'
 import { readResource } from './read-resource.ts'
+import { searchKnowledgebase } from './search-knowledgebase.ts'
+import { similaritySearch } from './similarity-search.ts'
 import { topQueries } from './top-queries.ts'
 
 const access: DatabaseAccess = { read: () => Promise.reject(new Error('nothing is read to be listed')) }
@@ -27,6 +38,28 @@ const tools = [
   adviseIndexes({ entries, access, catalogue, statements: createStatements(access, () => {}), limits }),
 ]
 const costOf = (value: unknown) => encode(JSON.stringify(value)).length
+
+test('every tool is listed as it was released, key by key', () => {
+  const databases = createDatabaseAccess({ maximumBytes: 1, audit: () => {}, warn: () => {} })
+  const parts = { entries, databases, catalogue, limits }
+  const key = new Uint8Array(32)
+  const query = (more: typeof parts) =>
+    queryDatabase(more, createConfirmations(key, Date.now), createCursors(key, Date.now))
+  const writable = createEntries(() => [databaseOf({ port: 1 }, { allowWrites: true })])
+  const all = [
+    query(parts),
+    query({ ...parts, entries: writable }),
+    executeExplain(parts),
+    countRows(parts),
+    similaritySearch({ entries, access, embedder: undefined, limits }),
+    generateEmbedding(undefined, limits),
+    searchKnowledgebase(undefined, limits),
+    authenticateUser({ login: async () => ({ kind: 'refused' }) }),
+    ...tools,
+  ]
+  const released: unknown = JSON.parse(readFileSync(new URL('./testing/definitions.json', import.meta.url), 'utf8'))
+  expect(JSON.parse(JSON.stringify(all.map(({ definition }) => definition)))).toEqual(released)
+})
 
 test('the tools take at most 1,000 tokens to be listed', () => {
   expect(costOf(tools.map(({ definition }) => definition))).toBeLessThanOrEqual(1_000)

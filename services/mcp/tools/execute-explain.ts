@@ -1,5 +1,6 @@
 /** `execute_explain`: how Postgres runs a SELECT, and what stands out in that. ANALYZE runs the statement, in the same READ ONLY transaction as a query. */
 
+import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
@@ -10,28 +11,25 @@ import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { planFindings } from '../text/plan.ts'
-import { textArgument } from './arguments.ts'
+import { requiredText, toolInput } from './input.ts'
 import { missingRelation } from './missing-relation.ts'
 import type { QueryParts } from './query-database.ts'
 import { statementFailure } from './statement-failure.ts'
 
 const name = 'execute_explain'
 
+const input = toolInput({
+  query: requiredText({ minLength: 1, description: 'A SELECT' }, 'must be a SELECT, and is empty'),
+  analyze: z.boolean().default(true),
+  buffers: z.boolean().default(true),
+  format: z.enum(['text', 'json']).default('text'),
+})
+
 const definition: ToolDefinition = {
   name,
   title: 'Explain a query',
   description: 'Shows the plan of a SELECT with what stands out in it. Runs it, unless analyze is false.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      query: { type: 'string', minLength: 1, description: 'A SELECT' },
-      analyze: { type: 'boolean', default: true },
-      buffers: { type: 'boolean', default: true },
-      format: { type: 'string', enum: ['text', 'json'], default: 'text' },
-    },
-    required: ['query'],
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
@@ -52,12 +50,9 @@ function cutToTokens(text: string, tokens: number): string {
 
 export function executeExplain({ entries, databases, catalogue, limits }: QueryParts): Tool {
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
-    const query = textArgument(args, 'query')
-    if (query === undefined) return toolError('query: must be a SELECT, and is empty.')
+    const { query, analyze, buffers, format } = input.read(args)
     const database = entries.current(context.caller)
     if (database === undefined) return toolError('No database is open to this caller.')
-    const format = textArgument(args, 'format') === 'json' ? 'json' : 'text'
-    const isRun = args.analyze !== false
     let prefix = 0
     let statement = query
     try {
@@ -66,8 +61,8 @@ export function executeExplain({ entries, databases, catalogue, limits }: QueryP
         return toolError(`query: only a SELECT can be explained; this is ${analysis.tag}.`)
       judge(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
       const options = [
-        isRun ? 'ANALYZE' : 'COSTS',
-        ...(isRun && args.buffers !== false ? ['BUFFERS'] : []),
+        analyze ? 'ANALYZE' : 'COSTS',
+        ...(analyze && buffers ? ['BUFFERS'] : []),
         `FORMAT ${format.toUpperCase()}`,
       ]
       const head = `EXPLAIN (${options.join(', ')})\n`

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createEmbedder } from '../../providers/embedding.ts'
 import { type ProviderDouble, startProviderDouble } from '../../providers/testing/double.ts'
 import { answerOf } from '../catalogue/testing/server.ts'
-import { callContext } from '../testing/calls.ts'
+import { callTool } from '../testing/calls.ts'
 import { generateEmbedding } from './generate-embedding.ts'
 
 const limits = { resultTokens: 10_000, resultBytes: 1_000_000, requestBytes: 1_000_000 }
@@ -21,7 +21,7 @@ const tool = () =>
     createEmbedder({ provider: 'ollama', model: 'm', apiKey: undefined, baseUrl: double.url, timeoutMs: 2_000 }),
     limits,
   )
-const ask = async (text: string, one = tool()) => answerOf(await one.call({ text }, callContext()))
+const ask = async (text: string, one = tool()) => answerOf(await callTool(one, { text }))
 
 test('gives the vector, and what it is of', async () => {
   expect(await ask('4')).toEqual({
@@ -44,7 +44,7 @@ test('says how much of a large one it shows', async () => {
 })
 
 test('is refused without a text, and where the provider fails', async () => {
-  expect(await ask(' ')).toEqual({ isError: true, text: 'text: must not be empty.' })
+  expect(await ask(' ')).toEqual({ isError: true, text: 'text must not be empty' })
   double.troubles.push({ status: 403 })
   expect(await ask('1')).toEqual({
     isError: true,

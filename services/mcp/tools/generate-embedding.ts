@@ -4,19 +4,16 @@ import type { Embedder } from '../../providers/types.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import { type Tool, type ToolDefinition, toolError, toolText } from '../core/tool.ts'
-import { textArgument } from './arguments.ts'
+import { requiredText, toolInput } from './input.ts'
+
+const input = toolInput({ text: requiredText({ minLength: 1, maxLength: 30_000 }) })
 
 const definition: ToolDefinition = {
   name: 'generate_embedding',
   title: 'Generate embedding',
   description:
     'Returns the embedding vector of a text. To search a table by meaning use similarity_search, which needs no vector.',
-  inputSchema: {
-    type: 'object',
-    properties: { text: { type: 'string', minLength: 1, maxLength: 30_000 } },
-    required: ['text'],
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: true },
 }
 
@@ -31,8 +28,7 @@ export function generateEmbedding(embedder: Embedder | undefined, limits: McpSet
     ...(embedder === undefined && { isHidden: true }),
     scopeOf: () => 'mcp:read',
     call: async (args, { signal }) => {
-      const text = textArgument(args, 'text')
-      if (text === undefined) return toolError('text: must not be empty.')
+      const { text } = input.read(args)
       if (embedder === undefined) return toolError('No embedding provider is configured: embeddings need one.')
       try {
         const [vector = []] = await embedder.embed([text], 'document', signal)

@@ -3,6 +3,7 @@
  * only what the role may use.
  */
 import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
@@ -14,7 +15,7 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { flagArgument, textArgument } from './arguments.ts'
+import { optionalText, toolInput } from './input.ts'
 import { onDatabase } from './on-database.ts'
 import { cursorOf, pageOf, placeOf, type Section, start } from './pages.ts'
 import { chooseRelations, type SchemaChoice, type SchemaQuestion } from './schema-choice.ts'
@@ -29,29 +30,24 @@ type SchemaInfoParts = {
 
 const name = 'get_schema_info'
 
+const input = toolInput({
+  schema_name: optionalText({ maxLength: 200 }),
+  table_name: optionalText({ maxLength: 400, description: 'Shows its columns' }),
+  search: optionalText({ maxLength: 500, description: 'Words to find in names and comments of tables and columns' }),
+  vector_tables_only: z.boolean().default(false),
+  compact: z.boolean().default(false).describe('Names and types only'),
+  include_partitions: z.boolean().default(false),
+  include_extensions: z.boolean().default(false),
+  cursor: optionalText({ maxLength: 100, description: 'Next page: as given, with the same arguments' }),
+})
+type Arguments = ReturnType<typeof input.read>
+
 const definition: ToolDefinition = {
   name,
   title: 'Schema information',
   description:
     'Tables, views and columns with types, keys, indexes and comments. Without arguments a small database is shown whole, a large one as a list of schemas; then name a schema, then a table, or search.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      schema_name: { type: 'string', maxLength: 200 },
-      table_name: { type: 'string', maxLength: 400, description: 'Shows its columns' },
-      search: {
-        type: 'string',
-        maxLength: 500,
-        description: 'Words to find in names and comments of tables and columns',
-      },
-      vector_tables_only: { type: 'boolean', default: false },
-      compact: { type: 'boolean', default: false, description: 'Names and types only' },
-      include_partitions: { type: 'boolean', default: false },
-      include_extensions: { type: 'boolean', default: false },
-      cursor: { type: 'string', maxLength: 100, description: 'Next page: as given, with the same arguments' },
-    },
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
@@ -69,18 +65,18 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
   })
 
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    const wanted = input.read(args)
     return onDatabase(entries, context, async database => {
       const { cursor: _, ...asked } = args
       const question = { ...asked, database: database.name }
-      const cursor = textArgument(args, 'cursor')
-      const place = cursor === undefined ? start : placeOf(question, cursor)
+      const place = wanted.cursor === undefined ? start : placeOf(question, wanted.cursor)
       if (place === undefined) return toolError('cursor: it is of a call with other arguments. Call again without it.')
       const reading = { database, context, tool: name }
       const overview = await catalogue.overview(reading)
       const key = JSON.stringify([database.name, args])
       const known = shown.get(key)
       if (known?.overview === overview) return toolText(written(database.name, known))
-      const answer = await answerOf(overview, args, reading)
+      const answer = await answerOf(overview, wanted, reading)
       if (answer.kind === 'unknown') return toolError(answer.problem)
       const { text, next } = pageOf(
         answer.sections,
@@ -94,20 +90,20 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
     })
   }
 
-  async function answerOf(overview: Overview, args: JsonObject, reading: Reading): Promise<Answer> {
-    const search = textArgument(args, 'search')
+  async function answerOf(overview: Overview, wanted: Arguments, reading: Reading): Promise<Answer> {
+    const { search } = wanted
     const question: SchemaQuestion = {
-      schema: textArgument(args, 'schema_name'),
-      table: textArgument(args, 'table_name'),
-      vectorsOnly: flagArgument(args, 'vector_tables_only'),
-      includePartitions: flagArgument(args, 'include_partitions'),
-      includeExtensions: flagArgument(args, 'include_extensions'),
+      schema: wanted.schema_name,
+      table: wanted.table_name,
+      vectorsOnly: wanted.vector_tables_only,
+      includePartitions: wanted.include_partitions,
+      includeExtensions: wanted.include_extensions,
       isSearch: search !== undefined,
     }
     const choice = chooseRelations(overview, question)
     if (choice.kind === 'unknown') return choice
     if (search !== undefined && choice.kind === 'list') return searched(search, choice, reading)
-    return described(overview, choice, flagArgument(args, 'compact'), reading)
+    return described(overview, choice, wanted.compact, reading)
   }
 
   async function searched(search: string, { relations }: SchemaChoice & { kind: 'list' }, reading: Reading) {

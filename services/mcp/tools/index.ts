@@ -5,7 +5,7 @@ import type { McpSettings } from '../configuration/types.ts'
 import type { ResourceProvider } from '../core/resource.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Logins } from '../credentials/accounts.ts'
-import { customTool } from '../custom/tools.ts'
+import { CustomTool } from '../custom/tools.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import type { Databases } from '../database/index.ts'
 import { createKnowledgeBase } from '../knowledge/index.ts'
@@ -65,6 +65,6 @@ export function createTools({ settings, entries, databases, catalogue, resources
   ]
   return [
     ...tools.filter(({ definition: { name } }) => !disabled.has(name)),
-    ...(custom?.tools ?? []).map(tool => customTool(tool, { entries, databases, limits }, confirmations)),
+    ...(custom?.tools ?? []).map(tool => new CustomTool(tool, { entries, databases, limits }, confirmations)),
   ]
 }

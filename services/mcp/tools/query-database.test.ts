@@ -12,7 +12,7 @@ import type { Tool } from '../core/tool.ts'
 import type { AuditEntry } from '../database/access.ts'
 import { createEntries } from '../database/entries.ts'
 import { createDatabaseAccess, type Databases } from '../database/index.ts'
-import { callContext, databaseOf } from '../testing/calls.ts'
+import { callContext, callTool, databaseOf } from '../testing/calls.ts'
 import { type Confirmations, createConfirmations } from './confirmation.ts'
 import { countRows } from './count-rows.ts'
 import { createCursors } from './cursor.ts'
@@ -49,7 +49,7 @@ const parts = () => ({
   limits,
 })
 async function call(tool: Tool, args: JsonObject, context: Partial<CallContext> = {}) {
-  const outcome = await tool.call(args, callContext(context))
+  const outcome = await callTool(tool, args, callContext(context))
   if (outcome.kind !== 'result') throw new Error('asked for input')
   const [content] = outcome.result.content
   return { ...outcome.result, text: content?.type === 'text' ? content.text : '' }
@@ -143,9 +143,14 @@ describe('pages', () => {
 
   test('have a hundred rows unless a limit says otherwise, which is a thousand at most', async () => {
     expect(tableIn((await query({ query: 'SELECT 1 FROM t' })).text)).toHaveLength(101)
-    for (const limit of [0, 1_001, 1.5, -1]) {
+    for (const [limit, rule] of [
+      [0, 'at least 1'],
+      [-1, 'at least 1'],
+      [1_001, 'at most 1000'],
+      [1.5, 'a whole number'],
+    ] as const) {
       const { isError, text } = await query({ query: 'SELECT 1', limit })
-      expect([isError, text]).toEqual([true, 'limit: must be a whole number from 1 to 1000.'])
+      expect([isError, text]).toEqual([true, `limit must be ${rule}`])
     }
     expect((await query({ query: 'SELECT 1', offset: -1 })).isError).toBe(true)
     expect((await query({ query: 'SHOW ALL', limit: 2, offset: 1 })).text).toContain('Results (rows 2-3')

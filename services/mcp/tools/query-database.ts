@@ -1,5 +1,6 @@
 /** `query_database`: runs one statement; a read, unless the database allows writes and the caller may write. */
 
+import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { Catalogue } from '../catalogue/index.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
@@ -12,9 +13,9 @@ import type { Databases } from '../database/index.ts'
 import { createJudgements, type Judged } from '../statement/judgements.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { resultText } from '../text/result.ts'
-import { numberArgument, textArgument } from './arguments.ts'
 import type { Confirmations } from './confirmation.ts'
 import type { Cursors } from './cursor.ts'
+import { optionalText, requiredText, toolInput } from './input.ts'
 import { missingRelation } from './missing-relation.ts'
 import { type Page, pageOf } from './page.ts'
 import { statementFailure } from './statement-failure.ts'
@@ -28,9 +29,14 @@ export type QueryParts = {
 }
 
 const name = 'query_database'
-const defaultLimit = 100
-const maximumLimit = 1_000
-const maximumOffset = 1_000_000_000
+
+const input = toolInput({
+  query: requiredText({ minLength: 1, description: 'One SQL statement' }, 'must be one SQL statement'),
+  limit: z.int().min(1).max(1_000).default(100).describe('Rows at most'),
+  // Whether it is given matters, so what its absence means is only said.
+  offset: z.int().min(0).max(1_000_000_000).meta({ default: 0, description: 'Rows to skip' }).optional(),
+  cursor: optionalText({ description: 'From the page before: goes on there, for the same query' }),
+})
 
 const readDescription =
   'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Read-only. Only reads run: SELECT, VALUES, TABLE, SHOW, EXPLAIN.'
@@ -41,39 +47,11 @@ const definitionFor = (allowWrites: boolean): ToolDefinition => ({
   name,
   title: 'Query the database',
   description: allowWrites ? writeDescription : readDescription,
-  inputSchema: {
-    type: 'object',
-    properties: {
-      query: { type: 'string', minLength: 1, description: 'One SQL statement' },
-      limit: { type: 'integer', minimum: 1, maximum: maximumLimit, default: defaultLimit, description: 'Rows at most' },
-      offset: {
-        type: 'integer',
-        minimum: 0,
-        maximum: maximumOffset,
-        default: 0,
-        description: 'Rows to skip',
-      },
-      cursor: { type: 'string', description: 'From the page before: goes on there, for the same query' },
-    },
-    required: ['query'],
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: allowWrites
     ? { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false }
     : { readOnlyHint: true, openWorldHint: false },
 })
-
-function pageArguments(args: JsonObject): Page | string {
-  const limit = numberArgument(args, 'limit') ?? defaultLimit
-  const offset = numberArgument(args, 'offset') ?? 0
-  if (!Number.isInteger(limit) || limit < 1 || limit > maximumLimit)
-    return `limit: must be a whole number from 1 to ${maximumLimit}.`
-  if (args.offset !== undefined && textArgument(args, 'cursor') !== undefined)
-    return 'offset: must not be given with cursor, which says where to go on.'
-  if (!Number.isInteger(offset) || offset < 0 || offset > maximumOffset)
-    return `offset: must be a whole number from 0 to ${maximumOffset}.`
-  return { limit, offset }
-}
 
 function written({ tag, class: kind }: Judged['statement'], { affected, columns }: Ran): string | undefined {
   if (kind === 'definition') return `Done and committed: ${tag}.`
@@ -101,12 +79,11 @@ export function queryDatabase(
 
   /** Where the cursor goes on; undefined: there is none. */
   function placeOf(
-    args: JsonObject,
+    cursor: string | undefined,
     { statement: asked, verdict }: Judged,
     database: DatabaseSettings,
     context: CallContext,
   ) {
-    const cursor = textArgument(args, 'cursor')
     if (cursor === undefined) return undefined
     if (verdict.mode === 'write') return 'cursor: is for what only reads. Nothing was run.'
     return cursors.offsetOf(cursor, { statement: asked.text, database, context })
@@ -162,10 +139,9 @@ export function queryDatabase(
   }
 
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
-    const query = textArgument(args, 'query')
-    if (query === undefined) return toolError('query: must be one SQL statement.')
-    const page = pageArguments(args)
-    if (typeof page === 'string') return toolError(page)
+    const { query, limit, offset, cursor } = input.read(args)
+    if (offset !== undefined && cursor !== undefined)
+      return toolError('offset: must not be given with cursor, which says where to go on.')
     const database = entries.current(context.caller)
     if (database === undefined) return toolError('No database is open to this caller.')
     let found: Judged
@@ -174,7 +150,7 @@ export function queryDatabase(
     } catch (error) {
       return failed(error, query, database, context)
     }
-    const place = placeOf(args, found, database, context)
+    const place = placeOf(cursor, found, database, context)
     if (typeof place === 'string') return toolError(place)
     const { confirm } = found.verdict
     if (confirm !== undefined) {
@@ -183,7 +159,7 @@ export function queryDatabase(
       const outcome = confirmations.check(subject, context)
       if (outcome !== undefined) return outcome
     }
-    return run(database, found, place === undefined ? page : { ...page, offset: place }, context)
+    return run(database, found, { limit, offset: place ?? offset ?? 0 }, context)
   }
 
   // What a statement takes is known once it has been judged; a read is what every call takes.

@@ -1,5 +1,6 @@
 /** `read_resource`: resources for clients that know only tools. It reads what `resources/read` reads, by the same providers. */
 
+import { z } from 'zod'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
 import { suggestion } from '../catalogue/names.ts'
@@ -11,7 +12,7 @@ import { CoreError } from '../core/errors.ts'
 import type { ResourceProvider } from '../core/resource.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import { saysFailure } from '../resources/failure.ts'
-import { flagArgument, textArgument } from './arguments.ts'
+import { optionalText, toolInput } from './input.ts'
 import { line, pageOf, start } from './pages.ts'
 
 type ReadResourceParts = {
@@ -19,15 +20,13 @@ type ReadResourceParts = {
   readonly limits: McpSettings['limits']
 }
 
+const input = toolInput({ uri: optionalText({ maxLength: 1_000 }), list: z.boolean().default(false) })
+
 const definition: ToolDefinition = {
   name: 'read_resource',
   title: 'Read resource',
   description: 'Reads a resource such as pg://system_info, or lists them.',
-  inputSchema: {
-    type: 'object',
-    properties: { uri: { type: 'string', maxLength: 1_000 }, list: { type: 'boolean', default: false } },
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
@@ -64,8 +63,8 @@ export function readResource({ resources, limits }: ReadResourceParts): Tool {
     definition,
     scopeOf: () => 'mcp:read',
     async call(args, context) {
-      const uri = textArgument(args, 'uri')
-      if (flagArgument(args, 'list')) return toolText(listText(context.caller))
+      const { uri, list } = input.read(args)
+      if (list) return toolText(listText(context.caller))
       if (uri === undefined) return toolError('uri: name a resource, or set list to true to see them.')
       try {
         return await read(uri, context)

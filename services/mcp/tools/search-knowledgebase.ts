@@ -1,5 +1,6 @@
 /** `search_knowledgebase`: passages of the documentation in the knowledge base that are nearest in meaning to a question. */
 
+import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
@@ -11,7 +12,7 @@ import type { CallContext } from '../core/call.ts'
 import { type Tool, type ToolDefinition, toolError, toolText } from '../core/tool.ts'
 import type { KnowledgeBase } from '../knowledge/index.ts'
 import { KnowledgeError, type KnowledgeFault, type KnowledgeHit, type Product } from '../knowledge/types.ts'
-import { flagArgument, listArgument, numberArgument, textArgument } from './arguments.ts'
+import { optionalText, toolInput } from './input.ts'
 import { line, pageOf, shortened, start } from './pages.ts'
 
 export type KnowledgeParts = {
@@ -21,21 +22,19 @@ export type KnowledgeParts = {
   readonly provider: EmbeddingSettings['provider']
 }
 
+const input = toolInput({
+  query: optionalText({ maxLength: 8_000, description: 'Required unless list_products' }),
+  project_names: z.array(z.string()).max(50).optional(),
+  project_versions: z.array(z.string()).max(50).optional(),
+  top_n: z.int().min(1).max(20).default(5),
+  list_products: z.boolean().default(false),
+})
+
 const definition: ToolDefinition = {
   name: 'search_knowledgebase',
   title: 'Search knowledge base',
   description: 'Semantic search in the product documentation. list_products tells the names and versions to filter by.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      query: { type: 'string', maxLength: 8_000, description: 'Required unless list_products' },
-      project_names: { type: 'array', items: { type: 'string' }, maxItems: 50 },
-      project_versions: { type: 'array', items: { type: 'string' }, maxItems: 50 },
-      top_n: { type: 'integer', minimum: 1, maximum: 20, default: 5 },
-      list_products: { type: 'boolean', default: false },
-    },
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
@@ -82,16 +81,14 @@ function unknownOf(
 /** `parts` undefined: none is configured; whoever calls it all the same is told so. */
 export function searchKnowledgebase(parts: KnowledgeParts | undefined, { resultTokens }: McpSettings['limits']): Tool {
   async function answer({ base, embedder, provider }: KnowledgeParts, args: JsonObject, { signal }: CallContext) {
-    if (flagArgument(args, 'list_products')) return toolText(listed(await base.products(signal), resultTokens))
-    const query = textArgument(args, 'query')
+    const { query, top_n: limit, list_products, ...filters } = input.read(args)
+    if (list_products) return toolText(listed(await base.products(signal), resultTokens))
     if (query === undefined) return toolError('query: is required, unless list_products is true.')
-    const projects = listArgument(args, 'project_names')
-    const versions = listArgument(args, 'project_versions')
+    const { project_names: projects = [], project_versions: versions = [] } = filters
     if (projects.length + versions.length > 0) {
       const unknown = unknownOf(await base.products(signal), projects, versions)
       if (unknown !== undefined) return toolError(unknown)
     }
-    const limit = numberArgument(args, 'top_n') ?? 5
     const [vector = []] = await embedder.embed([query], 'query', signal)
     const question = { provider, vector: Float32Array.from(vector), projects, versions, limit }
     return toolText(written(await base.search(question, signal), resultTokens - tokensAround - fenceTokens))

@@ -11,7 +11,7 @@ import { answerOf } from '../catalogue/testing/server.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import { createEntries } from '../database/entries.ts'
 import { createDatabaseAccess, type Databases } from '../database/index.ts'
-import { callContext, databaseOf } from '../testing/calls.ts'
+import { callTool, databaseOf } from '../testing/calls.ts'
 import { similaritySearch } from './similarity-search.ts'
 import { corpus, questions } from './testing/corpus.ts'
 
@@ -50,7 +50,7 @@ else {
       embedder,
       limits,
     })
-    return async (args: JsonObject) => answerOf(await tool.call(args, callContext()))
+    return async (args: JsonObject) => answerOf(await callTool(tool, args))
   }
   const embedder = (baseUrl = double.url) =>
     createEmbedder({ provider: 'openai', model: 'topics-3', apiKey: undefined, baseUrl, timeoutMs: 2_000 })
@@ -121,7 +121,7 @@ else {
       [
         'halfvec, and names that need quotes',
         { table_name: '"Odd ""schema""".Half; Table' },
-        'table_name: must be a table',
+        'table_name must be a table',
       ],
       ['halfvec, and names that need quotes', { table_name: '"Odd ""schema"""."Half; Table"' }, 'A horse.'],
       ['a view, whose rows have no key', { table_name: 'animals' }, 'Cats sleep'],
@@ -217,8 +217,8 @@ else {
 
   describe('what is refused', () => {
     test.each([
-      [{ table_name: 'articles', query_text: '  ' }, 'query_text: must not be empty.'],
-      [{ table_name: 'a.b.c', query_text: 'x' }, 'table_name: must be a table, or schema.table'],
+      [{ table_name: 'articles', query_text: '  ' }, 'query_text must not be empty'],
+      [{ table_name: 'a.b.c', query_text: 'x' }, 'table_name must be a table, or schema.table'],
       [
         { table_name: 'artikles', query_text: 'x' },
         'there is no table artikles for this role. Tables with vectors:\nBetween the data-',

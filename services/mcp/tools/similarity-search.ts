@@ -1,5 +1,6 @@
 /** `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the passages in them; of passages that say the same one is shown. */
 
+import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
@@ -7,7 +8,6 @@ import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { type FoundRow, nearestRows, type Passage, passages, type RankedRow } from '../../retrieval/rank.ts'
 import {
   foundRows,
-  type Metric,
   parseTableName,
   type Search,
   searchStatements,
@@ -27,7 +27,7 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { numberArgument, textArgument } from './arguments.ts'
+import { requiredText, text, toolInput } from './input.ts'
 import { onDatabase } from './on-database.ts'
 import { line, shortened } from './pages.ts'
 
@@ -41,70 +41,36 @@ type SimilaritySearchParts = {
 
 const name = 'similarity_search'
 
+/** Clients see no type beside these values, as in versions before. */
+const oneOf = <const Values extends readonly string[]>(values: Values) => z.enum(values).meta({ type: undefined })
+
+const input = toolInput({
+  table_name: text({ maxLength: 260, description: 'table or schema.table' }).transform((written, context) => {
+    const table = parseTableName(written)
+    if (table !== undefined) return table
+    context.addIssue('must be a table, or schema.table; names with dots or blanks in double quotes')
+    return z.NEVER
+  }),
+  query_text: requiredText({ minLength: 1, maxLength: 8_000 }),
+  top_n: z.int().min(1).max(100).default(10).describe('Rows'),
+  chunk_size_tokens: z.int().min(20).max(1_000).default(100),
+  lambda: z.number().min(0).max(1).default(0.6).describe('1: relevance only, 0: variety only'),
+  max_output_tokens: z.int().min(100).max(10_000).default(1_000),
+  distance_metric: oneOf(['cosine', 'l2', 'inner_product']).default('cosine'),
+  output_format: oneOf(['full', 'summary', 'ids_only']).default('full'),
+})
 const definition: ToolDefinition = {
   name,
   title: 'Similarity search',
   description:
     'Semantic search in a table with pgvector columns. Finds rows by meaning and returns their best passages. get_schema_info with vector_tables_only lists such tables.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      table_name: { type: 'string', maxLength: 260, description: 'table or schema.table' },
-      query_text: { type: 'string', minLength: 1, maxLength: 8_000 },
-      top_n: { type: 'integer', minimum: 1, maximum: 100, default: 10, description: 'Rows' },
-      chunk_size_tokens: { type: 'integer', minimum: 20, maximum: 1_000, default: 100 },
-      lambda: {
-        type: 'number',
-        minimum: 0,
-        maximum: 1,
-        default: 0.6,
-        description: '1: relevance only, 0: variety only',
-      },
-      max_output_tokens: { type: 'integer', minimum: 100, maximum: 10_000, default: 1_000 },
-      distance_metric: { enum: ['cosine', 'l2', 'inner_product'], default: 'cosine' },
-      output_format: { enum: ['full', 'summary', 'ids_only'], default: 'full' },
-    },
-    required: ['table_name', 'query_text'],
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
-}
-
-type Asked = {
-  readonly table: TableName
-  readonly query: string
-  readonly rows: number
-  readonly chunkTokens: number
-  readonly lambda: number
-  readonly maximumTokens: number
-  readonly metric: Metric
-  readonly format: 'full' | 'summary' | 'ids_only'
 }
 
 /** What the answer is refused with, as the caller may read it. */
 type Refusal = { readonly problem: string }
 const isRefusal = (one: object): one is Refusal => 'problem' in one
-
-const metrics: readonly Metric[] = ['cosine', 'l2', 'inner_product']
-
-function askedOf(args: JsonObject, resultTokens: number): Asked | Refusal {
-  const query = textArgument(args, 'query_text')
-  if (query === undefined) return { problem: 'query_text: must not be empty.' }
-  const table = parseTableName(textArgument(args, 'table_name') ?? '')
-  if (table === undefined)
-    return { problem: 'table_name: must be a table, or schema.table; names with dots or blanks in double quotes.' }
-  const format = args.output_format
-  return {
-    table,
-    query,
-    rows: numberArgument(args, 'top_n') ?? 10,
-    chunkTokens: numberArgument(args, 'chunk_size_tokens') ?? 100,
-    lambda: numberArgument(args, 'lambda') ?? 0.6,
-    maximumTokens: Math.min(surely * resultTokens - tokensAround, numberArgument(args, 'max_output_tokens') ?? 1_000),
-    metric: metrics.find(metric => metric === args.distance_metric) ?? 'cosine',
-    format: format === 'summary' || format === 'ids_only' ? format : 'full',
-  }
-}
 
 /** Of a result: tokens are estimated. */
 const surely = 0.9
@@ -119,6 +85,14 @@ const bytesPerCharacter = 4
 /** Rows that are near by one column only must not push out those that are near by all. */
 const candidatesPerRow = 4
 const mostCandidates = 200
+
+function askedOf(args: JsonObject, resultTokens: number) {
+  const { table_name: table, query_text: query, top_n: rows, ...more } = input.read(args)
+  const { chunk_size_tokens: chunkTokens, lambda, distance_metric: metric, output_format: format } = more
+  const maximumTokens = Math.min(surely * resultTokens - tokensAround, more.max_output_tokens)
+  return { table, query, rows, chunkTokens, lambda, maximumTokens, metric, format }
+}
+type Asked = ReturnType<typeof askedOf>
 
 export function similaritySearch({ entries, access, embedder, limits }: SimilaritySearchParts): Tool {
   async function tableNamed(
@@ -182,7 +156,6 @@ export function similaritySearch({ entries, access, embedder, limits }: Similari
     scopeOf: () => 'mcp:read',
     call: async (args, context): Promise<Outcome<ToolResult>> => {
       const asked = askedOf(args, limits.resultTokens)
-      if (isRefusal(asked)) return toolError(asked.problem)
       if (embedder === undefined) return toolError('No embedding provider is configured: similarity search needs one.')
       try {
         return await onDatabase(entries, context, database => search(asked, database, context, embedder))

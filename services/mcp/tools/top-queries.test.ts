@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { answerOf, type CatalogueTest, startCatalogueTest } from '../catalogue/testing/server.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
-import { callContext } from '../testing/calls.ts'
+import { callTool } from '../testing/calls.ts'
 import { topQueries } from './top-queries.ts'
 
 let server: CatalogueTest
@@ -29,7 +29,7 @@ afterAll(() => Promise.all([server?.stop(), plain?.stop()]))
 
 async function call(args: JsonObject, changed: Partial<DatabaseSettings> = {}, { access, limits, entries } = server) {
   const tool = topQueries({ entries: entries({ database: 'counted', ...changed }), access, limits })
-  return answerOf(await tool.call(args, callContext()))
+  return answerOf(await callTool(tool, args))
 }
 
 /** Columns of the answer, by name, for each line. */

@@ -1,5 +1,6 @@
 /** `top_queries`: the statements that cost most, as pg_stat_statements has counted them; where it is not there, how to get it. */
 
+import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
@@ -18,7 +19,7 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
-import { numberArgument, textArgument } from './arguments.ts'
+import { toolInput } from './input.ts'
 import { onDatabase } from './on-database.ts'
 import { line, pageOf, shortened, start } from './pages.ts'
 
@@ -29,30 +30,23 @@ type TopQueriesParts = {
 }
 
 const name = 'top_queries'
-const defaultLimit = 10
-const mostQueries = 50
+
+const input = toolInput({
+  order_by: z.enum(orders).default('total_time'),
+  limit: z.int().min(1).max(50).default(10),
+})
 
 const definition: ToolDefinition = {
   name,
   title: 'Top queries',
   description: 'The most expensive statements, from pg_stat_statements.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      order_by: { type: 'string', enum: [...orders], default: 'total_time' },
-      limit: { type: 'integer', minimum: 1, maximum: mostQueries, default: defaultLimit },
-    },
-    additionalProperties: false,
-  },
+  inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
 export function topQueries({ entries, access, limits }: TopQueriesParts): Tool {
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
-    const wanted = textArgument(args, 'order_by') ?? 'total_time'
-    const order = orders.find(one => one === wanted)
-    if (order === undefined) return toolError(`order_by: ${wanted} is none of ${orders.join(', ')}.`)
-    const limit = Math.min(mostQueries, Math.max(1, numberArgument(args, 'limit') ?? defaultLimit))
+    const { order_by: order, limit } = input.read(args)
     return onDatabase(entries, context, async database => {
       const [found] = await access.read(database, [statementsExtension], context, name)
       const extension = extensionOf(found)

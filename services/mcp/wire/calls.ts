@@ -1,16 +1,16 @@
 /**
  * The calls that both wires know, from the parameters as sent to what the core makes of them. It promises that the core sees parameters of the shapes it
- * names, and tools arguments that fit their schema.
+ * names.
  */
 import { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
-import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
+import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
+import { ArgumentsError } from '../core/arguments.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Core } from '../core/index.ts'
 import { toolError } from '../core/tool.ts'
-import { compileSchema, type Violation } from './schema.ts'
 
 const callMethods = ['tools/call', 'resources/read', 'prompts/get', 'completion/complete'] as const
 export type CallMethod = (typeof callMethods)[number]
@@ -61,22 +61,15 @@ export type Calls = {
 }
 
 export function createCalls(core: Core): Calls {
-  const compiled = new WeakMap<JsonSchema, (args: JsonObject) => Violation | undefined>()
-  const checkOf = (schema: JsonSchema) => {
-    const check = compiled.get(schema) ?? compileSchema(schema)
-    compiled.set(schema, check)
-    return check
-  }
-
   async function callTool(params: JsonObject, context: CallContext, strictShape: boolean): Promise<Outcome<object>> {
     const { name, arguments: args = {} } = parseParams(shapes['tools/call'], params)
-    const tool = core.tool(name, context.caller)
-    if (tool === undefined) throw new CoreError({ kind: 'unknown tool', name })
-    const violation = checkOf(tool.definition.inputSchema)(args)
-    if (violation === undefined) return core.callTool(name, args, context)
-    const { problem, isShape } = violation
-    if (strictShape && isShape) throw new CoreError({ kind: 'invalid params', problem })
-    return toolError(`Invalid arguments for ${name}: ${problem}`)
+    try {
+      return await core.callTool(name, args, context)
+    } catch (error) {
+      if (!(error instanceof ArgumentsError)) throw error
+      if (strictShape && error.isShape) throw new CoreError({ kind: 'invalid params', problem: error.message })
+      return toolError(`Invalid arguments for ${name}: ${error.message}`)
+    }
   }
 
   async function complete(params: JsonObject, context: CallContext): Promise<Outcome<object>> {

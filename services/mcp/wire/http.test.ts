@@ -170,7 +170,7 @@ describe('errors of JSON-RPC, with HTTP 200', () => {
     const params = { name: 'test_region', arguments: { region: 'x', query: '' } }
     const said = await post(fixture.port, call('tools/call', params))
     expect(at(said.body, 'result', 'isError')).toBe(true)
-    expect(textOf(said)).toBe('Invalid arguments for test_region: query must have text in it: it is empty')
+    expect(textOf(said)).toBe('Invalid arguments for test_region: query must NOT have fewer than 1 characters')
     const version = { 'MCP-Protocol-Version': '2025-11-25' }
     const missing = await post(fixture.port, call('tools/call', { name: 'greet' }), version)
     expect(at(missing.body, 'result', 'isError')).toBe(true)
