@@ -1,4 +1,7 @@
-/** A second process of a server that is of one era: the first message fixes it, so what is modern goes here. Started when it is first needed. */
+/**
+ * A second process of a foreign tool server, for requests of 2026-07-28; started by the first of them. The first message on stdio fixes the era of a process, and the first
+ * process got the bridge's `initialize`: without this one, a client of 2026-07-28 could not use a foreign server that serves both eras.
+ */
 import type { Logger } from 'pino'
 import { notRunning } from './errors.ts'
 import { type Link, makeLink } from './link.ts'

@@ -32,11 +32,9 @@ function unavailable(code: string, message: string, details: string | null = nul
 
 // Group 1: the request by itself.
 
-type Place = { readonly line: number; readonly column: number }
-
-/** What does not parse: where that shows (lines and columns from 1), and what could have stood there. */
-export const unparsable = (what: string, text: string, { line, column }: Place, details: string): RestError =>
-  invalidQuery(`"failed to parse ${what} (${text})" (line ${line}, column ${column})`, details)
+/** What does not parse: at which character, from 1, and what could be there instead. PostgREST also counts lines; here a text is one line. */
+export const unparsable = (what: string, text: string, column: number, details: string): RestError =>
+  invalidQuery(`"failed to parse ${what} (${text})" (line 1, column ${column})`, details)
 
 export const tooManyParameters = (maximum: number): RestError =>
   invalidQuery(`A query string has at most ${maximum} parameters`)

@@ -1,6 +1,7 @@
 /**
- * Parsers that are put together from smaller ones and know, where a text does not fit, how far it did and what could have stood there. They choose, go back and gather
- * expectations by the rules of Parsec (Leijen and Meijer, 2001), so that clients of PostgREST, which is written with it, are told of a fault in the same place and words.
+ * Parsers that are put together from smaller ones. Where a text does not fit, they know how far it did and what could be there instead. They choose, go back and gather
+ * expectations by the rules of Parsec (Leijen and Meijer, 2001), with which PostgREST is written: the conformance cases and differential.test.ts compare the words and the
+ * column of each error. Neither sends tabs or line breaks, which count as one character here.
  */
 import { unparsable } from '../errors/catalogue.ts'
 
@@ -253,16 +254,6 @@ function described(text: string, { found, refused, expected }: Expectation): str
     .join(' ')
 }
 
-/** Line and column as an editor with tabs of eight would count them. */
-function place(text: string, at: number): { line: number; column: number } {
-  let [line, column] = [1, 1]
-  for (const one of text.slice(0, at)) {
-    if (one === '\n') [line, column] = [line + 1, 1]
-    else column = one === '\t' ? column + 8 - ((column - 1) % 8) : column + 1
-  }
-  return { line, column }
-}
-
 /** Too deep, wherever it stands. */
 class TooMuch extends Error {
   readonly at: number
@@ -292,7 +283,7 @@ export function atMost<T>(maximum: number, of: string, parser: Parser<T>): Parse
 
 /** What a parser makes of a text; what it does not fit is RST100, naming `what`, the text, and the place. What follows that is not read. */
 export function parse<T>(what: string, text: string, parser: Parser<T>, shown = text): T {
-  const refuse = (at: number, details: string) => unparsable(what, shown, place(text, at), details)
+  const refuse = (at: number, details: string) => unparsable(what, shown, [...text.slice(0, at)].length + 1, details)
   try {
     const found = parser(text, 0)
     if (found.ok) return found.value

@@ -104,6 +104,7 @@ describe('what does not fit is RST100 at', () => {
     ['r!x', 2, "'!'"],
     ['r!x!y!z(a)', 2, "'!'"],
     ['"a', 3, 'end of input'],
+    ['"a\tb\nc', 7, 'end of input'],
     ['ä😀', 2, "'\\128512'"],
     ['a;drop', 2, "';'"],
     ["a'b", 2, "'\\''"],
