@@ -1,36 +1,38 @@
-/** An OIDC provider that says who somebody is: code flow with PKCE, `state` and `nonce`. Of what it says, only the ID token's signed claims and what its userinfo adds about the same subject count. */
-import { createHash } from 'node:crypto'
-import { createRemoteJWKSet, customFetch, jwtVerify } from 'jose'
+/**
+ * An OIDC provider that says who somebody is, by `openid-client`: code flow with PKCE and `nonce`. Only the signed claims of the ID token count, and what its userinfo adds
+ * about the same subject. Each answer is limited in time and size.
+ */
+import {
+  allowInsecureRequests,
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  ClientError,
+  ClientSecretPost,
+  type Configuration,
+  type CustomFetch,
+  calculatePKCECodeChallenge,
+  customFetch,
+  discovery,
+  enableNonRepudiationChecks,
+  fetchUserInfo,
+  None,
+} from 'openid-client'
 import { z } from 'zod'
 import type { Identity } from './builtin.ts'
 import { OAuthError } from './errors.ts'
 import type { FederatedSettings } from './settings.ts'
 
-const timeLimitMs = 10_000
+const timeLimitSeconds = 10
+/** How long metadata are kept. */
 const discoveryMs = 3_600_000
 const largestAnswer = 1_048_576
 
-const discoverySchema = z.object({
-  issuer: z.string(),
-  authorization_endpoint: z.url({ protocol: /^https?$/ }),
-  token_endpoint: z.url({ protocol: /^https?$/ }),
-  jwks_uri: z.url({ protocol: /^https?$/ }),
-  userinfo_endpoint: z.url({ protocol: /^https?$/ }).optional(),
-})
-const tokenSchema = z.object({ id_token: z.string(), access_token: z.string().optional() })
-const claimsSchema = z.object({
+const userinfoSchema = z.object({
   sub: z.string().min(1).max(255),
-  nonce: z.string(),
-  azp: z.string().optional(),
   email: z.string().max(320).optional(),
   email_verified: z.boolean().optional(),
 })
-const userinfoSchema = claimsSchema.omit({ nonce: true, azp: true })
-
-type Discovery = z.infer<typeof discoverySchema> & {
-  readonly keys: ReturnType<typeof createRemoteJWKSet>
-  readonly readAt: number
-}
+const claimsSchema = userinfoSchema.extend({ azp: z.string().optional() })
 
 type ProviderRequest = {
   readonly redirectUri: string
@@ -40,13 +42,13 @@ type ProviderRequest = {
 }
 
 /** Reads no more than an answer may have. */
-async function boundedFetch(url: string, init: RequestInit = {}): Promise<Response> {
-  const response = await fetch(url, { ...init, redirect: 'error', signal: AbortSignal.timeout(timeLimitMs) })
+const boundedFetch: CustomFetch = async (url, { body, ...options }) => {
+  const response = await fetch(url, { ...options, ...(body != null && { body }) })
   const pieces: Uint8Array[] = []
   let length = 0
   for await (const piece of response.body ?? []) {
     length += piece.length
-    // Leaving the loop cancels what still comes.
+    // Leaving the loop cancels the rest.
     if (length > largestAnswer) throw new Error(`more than ${largestAnswer} bytes`)
     pieces.push(piece)
   }
@@ -54,14 +56,24 @@ async function boundedFetch(url: string, init: RequestInit = {}): Promise<Respon
   return new Response(status === 204 ? null : Buffer.concat(pieces), { status, headers })
 }
 
-/** @throws OAuthError: the client is told that it did not work, and no more */
-async function fetchJson(url: string, init: RequestInit = {}): Promise<unknown> {
+/** Codes of answers that were read and are not to be believed. */
+const invalid: ReadonlySet<string | undefined> = new Set([
+  'OAUTH_INVALID_RESPONSE',
+  'OAUTH_JWT_CLAIM_COMPARISON_FAILED',
+  'OAUTH_JWT_TIMESTAMP_CHECK_FAILED',
+  'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED',
+  'OAUTH_KEY_SELECTION_FAILED',
+])
+
+/** @throws OAuthError: the client learns that it did not work, and no more */
+async function answered<T>(work: Promise<T>): Promise<T> {
   try {
-    const response = await boundedFetch(url, init)
-    if (!response.ok) throw new Error(`status ${response.status}`)
-    return JSON.parse(await response.text())
+    return await work
   } catch (cause) {
-    const error = new OAuthError('server_error', 'the identity provider does not answer as it should')
+    const error =
+      cause instanceof ClientError && invalid.has(cause.code)
+        ? new OAuthError('access_denied', 'the identity provider sent an answer that is not valid')
+        : new OAuthError('server_error', 'the identity provider does not answer as it should')
     error.cause = cause
     throw error
   }
@@ -75,7 +87,7 @@ function read<S extends z.ZodType>(schema: S, value: unknown): z.infer<S> {
 
 export class Provider {
   readonly #settings: FederatedSettings
-  #discovery: Discovery | undefined
+  #discovered: { readonly configuration: Configuration; readonly readAt: number } | undefined
 
   constructor(settings: FederatedSettings) {
     this.#settings = settings
@@ -85,82 +97,67 @@ export class Provider {
     return new URL(this.#settings.upstreamIssuer).host
   }
 
-  async #discover(): Promise<Discovery> {
-    if (this.#discovery !== undefined && Date.now() - this.#discovery.readAt < discoveryMs) return this.#discovery
-    const { upstreamIssuer } = this.#settings
-    const at = `${upstreamIssuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-    const found = read(discoverySchema, await fetchJson(at))
-    if (found.issuer !== upstreamIssuer)
+  /** Metadata and keys. @throws OAuthError */
+  async #discover(): Promise<Configuration> {
+    if (this.#discovered !== undefined && Date.now() - this.#discovered.readAt < discoveryMs)
+      return this.#discovered.configuration
+    const { upstreamIssuer, clientId, clientSecret } = this.#settings
+    const server = new URL(upstreamIssuer)
+    const configuration = await answered(
+      discovery(server, clientId, undefined, clientSecret === undefined ? None() : ClientSecretPost(clientSecret), {
+        timeout: timeLimitSeconds,
+        [customFetch]: boundedFetch,
+        // Signatures of ID tokens are verified, although they come over TLS.
+        execute: [enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [allowInsecureRequests] : [])],
+      }),
+    )
+    // The library lets Entra ID name another one.
+    if (configuration.serverMetadata().issuer !== upstreamIssuer)
       throw new OAuthError('server_error', 'the identity provider names another issuer')
-    const keys = createRemoteJWKSet(new URL(found.jwks_uri), {
-      timeoutDuration: timeLimitMs,
-      [customFetch]: boundedFetch,
-    })
-    this.#discovery = { ...found, keys, readAt: Date.now() }
-    return this.#discovery
+    this.#discovered = { configuration, readAt: Date.now() }
+    return configuration
   }
 
   /** @throws OAuthError */
   async loginUrl({ redirectUri, state, nonce, verifier }: ProviderRequest): Promise<string> {
-    const { clientId, scopes } = this.#settings
-    const url = new URL((await this.#discover()).authorization_endpoint)
+    const configuration = await this.#discover()
     const parameters = {
-      response_type: 'code',
-      client_id: clientId,
       redirect_uri: redirectUri,
-      scope: scopes.join(' '),
+      scope: this.#settings.scopes.join(' '),
       state,
       nonce,
-      code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+      code_challenge: await calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
     }
-    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
-    return url.href
+    return answered(Promise.try(() => buildAuthorizationUrl(configuration, parameters).href))
   }
 
-  /** @param issuer as the provider's answer names it, where it does @throws OAuthError */
+  /** @param issuer as the provider's answer names it, if it does @throws OAuthError */
   async identify(code: string, issuer: string | undefined, asked: Omit<ProviderRequest, 'state'>): Promise<Identity> {
-    const { upstreamIssuer, clientId, clientSecret, defaultScopes } = this.#settings
-    if (issuer !== undefined && issuer !== upstreamIssuer)
-      throw new OAuthError('access_denied', 'the answer is of another identity provider')
-    const discovery = await this.#discover()
-    const form = new URLSearchParams({
-      grant_type: 'authorization_code',
-      code,
-      redirect_uri: asked.redirectUri,
-      client_id: clientId,
-      code_verifier: asked.verifier,
-      ...(clientSecret !== undefined && { client_secret: clientSecret }),
-    })
-    const tokens = read(tokenSchema, await fetchJson(discovery.token_endpoint, { method: 'POST', body: form }))
-    const { payload } = await jwtVerify(tokens.id_token, discovery.keys, {
-      issuer: upstreamIssuer,
-      audience: clientId,
-      clockTolerance: 30,
-      requiredClaims: ['exp', 'iat', 'sub'],
-    }).catch(() => {
-      throw new OAuthError('access_denied', 'the identity provider sent a token that is not valid')
-    })
-    const claims = read(claimsSchema, payload)
-    if (claims.nonce !== asked.nonce || (claims.azp !== undefined && claims.azp !== clientId))
+    const configuration = await this.#discover()
+    const back = new URL(asked.redirectUri)
+    back.searchParams.set('code', code)
+    if (issuer !== undefined) back.searchParams.set('iss', issuer)
+    const checks = { expectedNonce: asked.nonce, pkceCodeVerifier: asked.verifier }
+    const tokens = await answered(authorizationCodeGrant(configuration, back, checks))
+    const claims = read(claimsSchema, tokens.claims())
+    if (claims.azp !== undefined && claims.azp !== this.#settings.clientId)
       throw new OAuthError('access_denied', 'the identity provider sent the token of another login')
-    const email = await this.#verifiedEmail(claims, discovery, tokens.access_token)
+    const email = await this.#verifiedEmail(claims, configuration, tokens.access_token)
     this.#checkDomain(email)
-    return { subject: claims.sub, username: email ?? claims.sub, scopes: defaultScopes }
+    return { subject: claims.sub, username: email ?? claims.sub, scopes: this.#settings.defaultScopes }
   }
 
   async #verifiedEmail(
-    claims: z.infer<typeof claimsSchema>,
-    { userinfo_endpoint }: Discovery,
-    accessToken: string | undefined,
+    claims: z.infer<typeof userinfoSchema>,
+    configuration: Configuration,
+    accessToken: string,
   ): Promise<string | undefined> {
     const verified = (one: z.infer<typeof userinfoSchema>) => (one.email_verified === true ? one.email : undefined)
     if (claims.email !== undefined) return verified(claims)
-    if (userinfo_endpoint === undefined || accessToken === undefined || !this.#settings.scopes.includes('email'))
-      return undefined
-    const headers = { Authorization: `Bearer ${accessToken}` }
-    const userinfo = read(userinfoSchema, await fetchJson(userinfo_endpoint, { headers }))
-    return userinfo.sub === claims.sub ? verified(userinfo) : undefined
+    const { userinfo_endpoint } = configuration.serverMetadata()
+    if (userinfo_endpoint === undefined || !this.#settings.scopes.includes('email')) return undefined
+    return verified(read(userinfoSchema, await answered(fetchUserInfo(configuration, accessToken, claims.sub))))
   }
 
   #checkDomain(email: string | undefined): void {

@@ -1,4 +1,5 @@
 /** What an identity provider may say and is not believed: one that answers whatever the test wants. */
+import { createHash } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose'
@@ -10,6 +11,7 @@ let issuer = ''
 /** A path that is answered without end. */
 let endless = ''
 let sent = 0
+let keysRead = 0
 let jwk: JWK
 let key: CryptoKey
 let otherKey: CryptoKey
@@ -37,8 +39,13 @@ beforeAll(async () => {
       const at = (path: string) => `${issuer}/${path}`
       const endpoints = { authorization_endpoint: at('auth'), token_endpoint: at('token'), jwks_uri: at('jwks') }
       send({ issuer, ...endpoints, ...discovered })
-    } else if (request.url === '/jwks') send({ keys: [jwk] })
-    else send({ id_token: await new SignJWT(claims).setProtectedHeader({ alg: 'RS256' }).sign(signed) })
+    } else if (request.url === '/jwks') {
+      keysRead += 1
+      send({ keys: [jwk] })
+    } else {
+      const id_token = await new SignJWT(claims).setProtectedHeader({ alg: 'RS256' }).sign(signed)
+      send({ access_token: 'a', token_type: 'bearer', id_token })
+    }
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // of a TCP server it is one
@@ -55,11 +62,8 @@ const good = () => ({ iss: issuer, aud: 'bridge', sub: 'ann', nonce: 'the nonce'
 
 type Said = { claims?: object; signedBy?: 'other'; answerIssuer?: string; discovery?: Record<string, unknown> }
 
-function identify({ claims: changed, signedBy, answerIssuer, discovery = {} }: Said) {
-  claims = { ...good(), ...changed }
-  signed = signedBy === 'other' ? otherKey : key
-  discovered = discovery
-  const provider = new Provider({
+const newProvider = () =>
+  new Provider({
     upstreamIssuer: issuer,
     clientId: 'bridge',
     clientSecret: undefined,
@@ -67,6 +71,11 @@ function identify({ claims: changed, signedBy, answerIssuer, discovery = {} }: S
     allowedDomains: ['example.com'],
     defaultScopes: ['mcp:read'],
   })
+
+function identify({ claims: changed, signedBy, answerIssuer, discovery = {} }: Said, provider = newProvider()) {
+  claims = { ...good(), ...changed }
+  signed = signedBy === 'other' ? otherKey : key
+  discovered = discovery
   return provider.identify('code', answerIssuer, asked)
 }
 
@@ -74,6 +83,28 @@ test('who is known is known by the subject, and called by the verified address',
   const expected = { subject: 'ann', username: 'ann@example.com', scopes: ['mcp:read'] }
   expect(await identify({})).toEqual(expected)
   expect(await identify({ claims: { aud: ['bridge', 'other'], azp: 'bridge' } })).toEqual(expected)
+})
+
+test('keys are read once for several logins, and clocks may differ by some seconds', async () => {
+  const provider = newProvider()
+  keysRead = 0
+  await identify({}, provider)
+  await identify({ claims: { exp: now - 10, iat: now + 10 } }, provider)
+  expect(keysRead).toBe(1)
+})
+
+test('a login carries the challenge of its verifier', async () => {
+  const url = new URL(await newProvider().loginUrl({ ...asked, state: 'the state' }))
+  expect(Object.fromEntries(url.searchParams)).toEqual({
+    response_type: 'code',
+    client_id: 'bridge',
+    redirect_uri: asked.redirectUri,
+    scope: 'openid email',
+    state: 'the state',
+    nonce: 'the nonce',
+    code_challenge: createHash('sha256').update('v').digest('base64url'),
+    code_challenge_method: 'S256',
+  })
 })
 
 test.each<[string, Said]>([
