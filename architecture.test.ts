@@ -171,7 +171,7 @@ test("members and endpoints do not import each other's plans", () => {
   expect(wrong).toEqual([])
 })
 
-/** Each folder that plans Postgres instances for any owner, with those of the others that it may import. */
+/** Each folder that plans Postgres instances for any owner, and the controller of owners, with those of the others that it may import. */
 const belowOwners: Record<string, string[]> = {
   pki: [],
   objects: [],
@@ -181,6 +181,7 @@ const belowOwners: Record<string, string[]> = {
   member: ['authority', 'children', 'errands', 'objects', 'pki', 'postgres'],
   endpoint: ['authority', 'children', 'member', 'objects', 'pki', 'postgres'],
   workload: ['children', 'clock', 'endpoint', 'member', 'objects', 'postgres'],
+  owner: ['access', 'children', 'clock', 'endpoint', 'member', 'objects', 'postgres', 'task', 'workload'],
 }
 
 test('owners import the workload, the workload members and endpoints, these what is below them', () => {
@@ -192,6 +193,20 @@ test('owners import the workload, the workload members and endpoints, these what
     return belowOwners[folder]?.includes(other) === false
   })
   expect(wrong).toEqual([])
+})
+
+test('the status of databases and branches is written by the controller of owners alone', () => {
+  // Each of these writes one field that no pass of an owner decides.
+  const others = ['backup/schedule/controller', 'region/controller', 'restore/perform'].map(
+    name => `operator/${name}.ts`,
+  )
+  const writing = globSync('operator/**/*.ts').filter(
+    path =>
+      !isForTests(path) &&
+      !others.includes(path) &&
+      /replaceStatus\(('(ManagedDatabase|Branch)'|[^'])/.test(readFileSync(path, 'utf8')),
+  )
+  expect(writing).toEqual(['operator/caches.ts', 'operator/owner/controller.ts'])
 })
 
 test('the workload writes nothing itself, except that it deletes leftovers', () => {

@@ -1,18 +1,24 @@
-/** What the plan for a branch can ask to be done: to its Postgres, and to the branch itself. */
+/** What the plan for a branch can request of the branch itself, besides what it can of every owner. */
 import type { Draft } from '../../cluster/index.ts'
-import type { Action as InstanceAction } from '../workload/actions.ts'
+import type { OwnerAction } from '../owner/kind.ts'
 import type { BranchStatus } from './observed.ts'
 
-export type Action =
-  | InstanceAction
-  /** Puts finalizer and id label on the branch; without an id, a new one. */
-  | { do: 'identify'; id: string | undefined }
+export type OwnAction =
   | { do: 'create-backup'; draft: Draft<'Backup'> }
-  /** Its time is over: has it deleted as the API would. */
+  /** The branch has expired: requests its deletion as the API would. */
   | { do: 'request-deletion'; at: string }
-  /** Looks at the cluster itself for anything left, and if there is nothing leaves this record. */
+  /** Deletes what the cluster itself still lists, and leaves this status as a record once nothing is left. */
   | { do: 'entomb'; status: BranchStatus }
-  /** Looks at the cluster itself for anything left, and lets the branch go if there is nothing. */
-  | { do: 'release' }
-  /** Its record has been kept long enough. */
+  /** Deletes the record, which has been kept long enough. */
   | { do: 'purge' }
+
+export type Action = OwnerAction | OwnAction
+
+const own: Record<OwnAction['do'], true> = {
+  'create-backup': true,
+  'request-deletion': true,
+  entomb: true,
+  purge: true,
+}
+
+export const isOwnAction = (action: Action): action is OwnAction => action.do in own

@@ -1,13 +1,10 @@
-/** What the plan for a database can ask to be done: to its Postgres, and to the database itself. */
+/** What the plan for a database can request of the database itself, besides what it can of every owner. */
 import type { ObjectMeta, PreviousVolume } from '../../crds/index.ts'
-import type { Action as InstanceAction } from '../workload/actions.ts'
+import type { OwnerAction } from '../owner/kind.ts'
 import type { ConnectionSecret } from './connection-secrets.ts'
 
-export type Action =
-  | InstanceAction
-  /** Puts finalizer and id label on the database; without an id, a new one. */
-  | { do: 'identify'; id: string | undefined }
-  /** Deletes a volume of before a restore. `backup`: must be completed for that; undefined where somebody agreed. */
+export type OwnAction =
+  /** Deletes a previous volume. `backup`: must be completed for that; undefined where a user has agreed. */
   | {
       do: 'delete-previous'
       volume: Pick<PreviousVolume, 'incarnation' | 'claim' | 'uid'>
@@ -17,7 +14,16 @@ export type Action =
   | { do: 'write-connection-secret'; secret: ConnectionSecret }
   /** Removes the annotation `espalier.dev/force`. */
   | { do: 'remove-force' }
-  /** Removes the finalizer, and leaves all that belongs to the database as it is. */
+  /** Removes the finalizer, and keeps everything that belongs to the database. */
   | { do: 'orphan' }
-  /** Looks at the cluster itself for anything left, and lets the database go if there is nothing. */
-  | { do: 'finish-deletion' }
+
+export type Action = OwnerAction | OwnAction
+
+const own: Record<OwnAction['do'], true> = {
+  'delete-previous': true,
+  'write-connection-secret': true,
+  'remove-force': true,
+  orphan: true,
+}
+
+export const isOwnAction = (action: Action): action is OwnAction => action.do in own

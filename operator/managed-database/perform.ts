@@ -1,42 +1,34 @@
-/** Does what a plan names to the database itself; what concerns its Postgres is the workload's to do. */
-import { annotations, type ManagedDatabase } from '../../crds/index.ts'
-import type { IdSource } from '../../values/id.ts'
-import { identified } from '../objects/held.ts'
-import { type Done, type Executor, type Pass, perform as performInstance } from '../workload/act.ts'
-import type { Action } from './actions.ts'
+/** Performs what a plan requests of the database itself. */
+import type { Cluster } from '../../cluster/index.ts'
+import type { EventRecorder } from '../../controller/index.ts'
+import { annotations, type ManagedDatabase, type ManagedDatabaseStatus } from '../../crds/index.ts'
+import type { Pass, Result } from '../owner/kind.ts'
+import type { OwnAction } from './actions.ts'
 import { writeConnectionSecret } from './connection-secrets.ts'
-import { orphan } from './orphan.ts'
+import type { Observed } from './observed.ts'
+import { orphan, orphanedReport } from './orphan.ts'
 import { deletePrevious } from './previous.ts'
-import { finishDeletion } from './release.ts'
 
 export async function perform(
-  executor: Executor & { newId: IdSource },
-  pass: Pass,
-  database: ManagedDatabase,
-  action: Action,
-): Promise<Done | 'released'> {
+  { cluster, events }: { cluster: Cluster; events: EventRecorder },
+  { observed, passwords, keys }: Pass<Observed>,
+  action: OwnAction,
+): Promise<Result<ManagedDatabaseStatus>> {
+  const { database, owner, remains } = observed
   switch (action.do) {
-    case 'identify':
-      await executor.cluster.replace('ManagedDatabase', identified(database, action.id ?? executor.newId()))
-      return 'done'
     case 'delete-previous':
-      await deletePrevious(executor.cluster, database, action)
+      await deletePrevious(cluster, database, action)
       return 'done'
-    case 'write-connection-secret': {
-      const { passwords, keys, observed } = pass
-      await writeConnectionSecret(executor.cluster, database, action.secret, { owner: observed.owner, passwords, keys })
+    case 'write-connection-secret':
+      await writeConnectionSecret(cluster, database, action.secret, { owner, passwords, keys })
       return 'done'
-    }
     case 'remove-force':
-      await executor.cluster.replace('ManagedDatabase', withoutForce(database))
-      return 'done'
+      await cluster.replace('ManagedDatabase', withoutForce(database))
+      return 'replaced'
     case 'orphan':
-      await orphan(executor.cluster, database, pass.observed.remains.routes)
-      return 'released'
-    case 'finish-deletion':
-      return finishDeletion(executor.cluster, database)
-    default:
-      return performInstance(executor, pass, action)
+      await orphan(cluster, database, remains.routes)
+      events.record(database, ...orphanedReport(database))
+      return 'replaced'
   }
 }
 

@@ -4,9 +4,9 @@ import { childNames, labels, type ManagedDatabase, memberOfClaim } from '../../c
 import type { MemberKey } from '../member/member.ts'
 import { podsOfMember } from '../member/pod/stopped.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
-import type { Action } from './actions.ts'
+import type { OwnAction } from './actions.ts'
 
-type Deletion = Extract<Action, { do: 'delete-previous' }>
+type Deletion = Extract<OwnAction, { do: 'delete-previous' }>
 
 /** Leaves the volume where anything speaks against it: the next pass decides anew. @throws ClusterError */
 export async function deletePrevious(

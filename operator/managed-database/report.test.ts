@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionOf, no, yes } from '../objects/conditions.ts'
+import { type Problem, withProblems } from '../owner/problems.ts'
 import { type Findings, nextConditions } from './conditions.ts'
-import { endedOperation, reportsOf, withProblems } from './report.ts'
+import { endedOperation, reportsOf } from './report.ts'
 
 const now = Date.parse('2026-01-01T00:01:00Z')
 const operation = {
@@ -17,27 +18,30 @@ const status = (findings: Findings, more: ManagedDatabaseStatus = {}): ManagedDa
   conditions: nextConditions([], findings, 1, now - 60_000),
 })
 
-describe('problems', () => {
-  const problem = { condition: 'Progressing' as const, reason: 'NameTaken', message: 'taken' }
-  test('show in Progressing while an operation runs', () => {
-    const told = withProblems(status({ Progressing: yes('Starting', ''), Ready: no('NotRunning', '') }), [problem], now)
-    expect(conditionOf(told, 'Progressing')).toMatchObject({ status: 'True', reason: 'NameTaken' })
-    expect(conditionOf(told, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' })
+describe('problems of actions', () => {
+  const reported = ({ conditions = [] }: ManagedDatabaseStatus, problem: Problem) => ({
+    conditions: withProblems(conditions, [problem], (before, findings) => nextConditions(before, findings, 1, now)),
   })
-  test('leave the outcome of an operation and a database that serves alone, and show in ChildrenApplied', () => {
+  const taken = { condition: 'Progressing' as const, reason: 'NameTaken', message: 'taken' }
+  test('a problem with an object, while an operation runs, is in Progressing', () => {
+    const after = reported(status({ Progressing: yes('Starting', ''), Ready: no('NotRunning', '') }), taken)
+    expect(conditionOf(after, 'Progressing')).toMatchObject({ status: 'True', reason: 'NameTaken' })
+    expect(conditionOf(after, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' })
+  })
+  test('a problem with an object of a database that serves, with no operation, changes ChildrenApplied alone', () => {
     const before = status({
       Progressing: no('Completed', ''),
       Ready: yes('Serving', ''),
       DeletionBlocked: yes('x', ''),
     })
-    const { conditions = [] } = withProblems(before, [problem], now)
+    const { conditions } = reported(before, taken)
     expect(conditions.filter(({ type }) => type !== 'ChildrenApplied')).toEqual(before.conditions)
-    expect(conditionOf({ conditions }, 'ChildrenApplied')).toMatchObject({ status: 'False', reason: problem.reason })
+    expect(conditionOf({ conditions }, 'ChildrenApplied')).toMatchObject({ status: 'False', reason: taken.reason })
   })
-  test('of a part show there', () => {
+  test('a problem with a part is in the condition of the part', () => {
     const full = { condition: 'VolumeReady' as const, reason: 'DiskFull', message: 'full' }
-    const told = withProblems(status({ VolumeReady: yes('Bound', ''), Ready: no('RolesPending', '') }), [full], now)
-    expect(conditionOf(told, 'VolumeReady')).toMatchObject({
+    const after = reported(status({ VolumeReady: yes('Bound', ''), Ready: no('RolesPending', '') }), full)
+    expect(conditionOf(after, 'VolumeReady')).toMatchObject({
       status: 'False',
       reason: 'DiskFull',
       lastTransitionTime: '2026-01-01T00:01:00Z',

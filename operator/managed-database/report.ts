@@ -1,22 +1,6 @@
-/** What is told about a pass: problems in the status, changes as Events and figures. Pure. */
+/** The Events and metrics that a change of status is worth. Pure. */
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import type { Outcome } from '../owner/execute.ts'
-import { withProblems as conditionsWithProblems } from '../owner/problems.ts'
-import { nextConditions } from './conditions.ts'
-
-/** The status with what the pass's actions met. */
-export function withProblems(
-  status: ManagedDatabaseStatus,
-  problems: Outcome['problems'],
-  now: number,
-): ManagedDatabaseStatus {
-  const conditions = conditionsWithProblems(status.conditions ?? [], problems, (before, findings) => {
-    const blocked = before.filter(({ type }) => type === 'DeletionBlocked')
-    return [...nextConditions(before, findings, status.observedGeneration, now), ...blocked]
-  })
-  return { ...status, conditions }
-}
 
 type Report = { type: 'Normal' | 'Warning'; reason: string; message: string }
 

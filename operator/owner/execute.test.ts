@@ -4,30 +4,33 @@ import { ClusterError } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { diskFull, PostgresError } from '../postgres/administrator.ts'
-import type { Done } from '../workload/act.ts'
 import { execute, worst } from './execute.ts'
+import type { Result } from './kind.ts'
 import type { Problem } from './problems.ts'
 
-test('a pass fails with what is more than a mere conflict, if there is such', () => {
+test('a pass with several errors fails with one that is no conflict, if there is one', () => {
   const [conflict, away] = [new ClusterError('Conflict', 'changed'), new ClusterError('Unavailable', 'away')]
   expect([worst([conflict, away]), worst([conflict])]).toEqual([away, conflict])
 })
 
-describe('what comes of a pass', () => {
-  const nothing = { problems: [], errors: [], awaitsPort: false, growthRefused: false, released: false }
-  const outcomeOf = (...results: (Done | 'released' | Error)[]) =>
+describe('the outcome of a pass', () => {
+  const nothing = {
+    ...{ problems: [], errors: [], awaitsPort: false, growthRefused: false, isReplaced: false, status: undefined },
+  }
+  const outcomeOf = (...results: (Result<string> | Error)[]) =>
     execute(results, async result => {
       if (result instanceof Error) throw result
       return result
     })
 
-  test('is nothing to tell where all is done', async () => {
+  test('actions that are done leave nothing to report', async () => {
     expect(await outcomeOf('done', 'done')).toEqual(nothing)
   })
 
-  test('is told of each action', async () => {
+  test('an action that is not merely done is in the outcome', async () => {
     expect(await outcomeOf('done', 'refused')).toEqual({ ...nothing, growthRefused: true })
-    expect(await outcomeOf('released', 'done')).toEqual({ ...nothing, released: true })
+    expect(await outcomeOf('replaced', 'done')).toEqual({ ...nothing, isReplaced: true })
+    expect(await outcomeOf({ status: 'a record' })).toEqual({ ...nothing, status: 'a record' })
   })
 
   type Told = [error: Error, problem: Problem]
@@ -45,7 +48,7 @@ describe('what comes of a pass', () => {
     refusal('BadRequest'),
     [statement, { condition: 'CredentialsReady', reason: 'RolesRefused', message: 'no' }],
     [full, { condition: 'VolumeReady', reason: 'DiskFull', message: 'no room' }],
-  ])('%s is a problem for users to hear of, and an error', async (error, problem) => {
+  ])('%s is an error and a problem that a condition reports', async (error, problem) => {
     expect(await outcomeOf('done', error)).toEqual({ ...nothing, errors: [error], problems: [problem] })
   })
 
@@ -54,11 +57,11 @@ describe('what comes of a pass', () => {
     new ClusterError('Unavailable', 'away'),
     new PostgresError('starting', 'not yet'),
     new Error('of ours'),
-  ])('%s is an error, and no problem', async error => {
+  ])('%s is an error that no condition reports', async error => {
     expect(await outcomeOf(error)).toEqual({ ...nothing, errors: [error] })
   })
 
-  test('a range without a free port is a problem, and no error', async () => {
+  test('a range without a free port is a problem and no error', async () => {
     const error = new RangeExhaustedError('all taken')
     const problem = { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: 'all taken' }
     expect(await outcomeOf(error)).toEqual({ ...nothing, awaitsPort: true, problems: [problem] })

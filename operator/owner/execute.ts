@@ -6,46 +6,55 @@ import { isClusterError } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { diskFull, PostgresError } from '../postgres/administrator.ts'
-import type { Done } from '../workload/act.ts'
+import type { Result } from './kind.ts'
 import type { Problem } from './problems.ts'
 
-export type Outcome = {
+export type Outcome<Status> = {
   problems: Problem[]
   errors: unknown[]
-  /** Its region has no port left: a problem that only another database's end, or a wider range, mends. */
+  /** The region has no free port: it gets one when another owner is deleted, or when its range is extended. */
   awaitsPort: boolean
-  /** The volume must not grow: there is something to tell. */
+  /** The cluster refuses to grow the volume: the next pass reports why. */
   growthRefused: boolean
-  /** The owner itself is gone: nothing more can be said of it. */
-  released: boolean
+  /** The object itself was written or deleted: the next pass sees what it is now. */
+  isReplaced: boolean
+  /** Takes the place of the planned status. */
+  status: Status | undefined
 }
 
-/** Does all actions at once, each by `perform`, and sorts what comes of them. */
-export async function execute<A>(
-  actions: readonly A[],
-  perform: (action: A) => Promise<Done | 'released'>,
-): Promise<Outcome> {
-  const outcome: Outcome = { problems: [], errors: [], awaitsPort: false, growthRefused: false, released: false }
-  const results = await Promise.allSettled(actions.map(perform))
-  for (const result of results) {
-    if (result.status === 'fulfilled') {
-      if (result.value === 'released') outcome.released = true
-      if (result.value === 'refused') outcome.growthRefused = true
-      continue
-    }
-    if (result.reason instanceof RangeExhaustedError) outcome.awaitsPort = true
-    else outcome.errors.push(result.reason)
-    const problem = problemOf(result.reason)
-    if (problem) outcome.problems.push(problem)
+/** Performs all actions at once, each by `perform`, and sorts what they come to. */
+export async function execute<Action, Status>(
+  actions: readonly Action[],
+  perform: (action: Action) => Promise<Result<Status>>,
+): Promise<Outcome<Status>> {
+  const outcome: Outcome<Status> = {
+    ...{ problems: [], errors: [], awaitsPort: false, growthRefused: false, isReplaced: false, status: undefined },
+  }
+  for (const settled of await Promise.allSettled(actions.map(perform))) {
+    if (settled.status === 'fulfilled') noteResult(outcome, settled.value)
+    else noteError(outcome, settled.reason)
   }
   return outcome
 }
 
-/** The error a pass fails with: one that is not a mere conflict, if there is one. */
+function noteResult<Status>(outcome: Outcome<Status>, result: Result<Status>): void {
+  if (typeof result === 'object') outcome.status = result.status
+  else if (result === 'replaced') outcome.isReplaced = true
+  else if (result === 'refused') outcome.growthRefused = true
+}
+
+function noteError<Status>(outcome: Outcome<Status>, error: unknown): void {
+  if (error instanceof RangeExhaustedError) outcome.awaitsPort = true
+  else outcome.errors.push(error)
+  const problem = problemOf(error)
+  if (problem) outcome.problems.push(problem)
+}
+
+/** The error that a pass fails with: one that is not a conflict, if there is one. */
 export const worst = (errors: readonly unknown[]): unknown =>
   errors.find(error => !isClusterError(error, 'Conflict')) ?? errors[0]
 
-/** What users should hear of an error; undefined for what the next look mends. */
+/** What a condition reports of an error; undefined for what the next pass fixes. */
 function problemOf(error: unknown): Problem | undefined {
   if (error instanceof NameTakenError) return { condition: 'Progressing', reason: 'NameTaken', message: error.message }
   if (error instanceof RangeExhaustedError)

@@ -1,53 +1,79 @@
-/** Which owners of one kind are looked at again when something in the cluster changes that is no owner's alone. */
+/** Enqueues the owners of one kind that a change in the cluster may concern. What concerns one kind alone, the kind follows. */
 import type { AnyObject } from '../../cluster/index.ts'
-import { keyOf } from '../../cluster/informer/index.ts'
+import { type Informer, keyOf } from '../../cluster/informer/index.ts'
 import { labels, systemNamespace } from '../../crds/index.ts'
 import { newlyUnreachable, refusalChanged, routeName, unreachablePorts } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
+import type { ClockGuard } from '../clock/guard.ts'
 import { type InstallationKeys, isInstallationKey } from '../keys.ts'
-import { type OwnerKind, ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
+import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
+import type { Hear, OwnerName } from './kind.ts'
 
-/** The owners, by their ids, the sizes they have or are to have, and their regions. */
-type Owners = {
-  list(): Pick<AnyObject, 'metadata'>[]
-  byIndex(index: 'id' | 'size' | 'region', value: string): readonly Pick<AnyObject, 'metadata'>[]
-}
-
-/** `later`: at low priority. `suspect`: somebody could not reach its Postgres. */
-export type Hear = Record<'enqueue' | 'later' | 'suspect', (key: string) => void> & {
-  /** All that gateways cannot connect to at the moment. */
+type Owners = Hear & {
+  /** A client could not reach the Postgres of this owner. */
+  suspect: (key: string) => void
+  /** `keys`: all that gateways cannot connect to at the moment. */
   reported: (keys: ReadonlySet<string>) => void
+  awaitingGateways: Iterable<string>
+  awaitingPort: Iterable<string>
 }
 
-export function followInstances(
-  caches: Caches,
-  { kind, owners }: { kind: OwnerKind; owners: Owners },
-  { enqueue, later, suspect, reported }: Hear,
-  waiting: { awaitingGateways: Iterable<string>; awaitingPort: Iterable<string> },
-  keys: () => InstallationKeys,
-  now: () => number = Date.now,
+type Options = { caches: Caches; keys: () => InstallationKeys; clock: ClockGuard; now: () => number }
+
+/** Returns functions that end it. */
+export function followOwners<K extends OwnerName>(
+  { caches, keys, clock, now }: Options,
+  kind: { kind: K; taskSubject: string; objects: Informer<K>; follow: (hear: Hear) => (() => void)[] },
+  owners: Owners,
 ): (() => void)[] {
-  let known = keys()
-  const ofIndex = (index: 'id' | 'size' | 'region', value: string) => {
-    for (const owner of owners.byIndex(index, value)) enqueue(keyOf(owner))
-  }
-  const ofPorts = (ports: readonly number[], hear: (key: string) => void) => {
-    for (const port of ports) {
-      const route = caches.configMaps.get({ namespace: systemNamespace, name: routeName(port) })
-      for (const owner of owners.byIndex('id', route?.metadata.labels?.[labels.database] ?? '')) hear(keyOf(owner))
-    }
-  }
-  /** Also of whom it was before somebody changed its marks. */
+  const { objects } = kind
+  const { enqueue, later } = owners
+  return [
+    followObjects(objects, owners),
+    ...followChildren(caches, kind, owners),
+    followGateways(caches, objects, now, owners),
+    followKeys(caches, objects, owners, keys),
+    caches.configMaps.onChange(({ type }) => {
+      if (type === 'deleted') for (const key of owners.awaitingPort) enqueue(key)
+    }),
+    caches.sizes.onChange(({ object }) => enqueueAll(objects.byIndex('size', object.metadata.name), enqueue)),
+    caches.regions.onChange(({ object }) => enqueueAll(objects.byIndex('region', object.metadata.name), enqueue)),
+    caches.tasks.onChange(({ object: { metadata, spec } }) => {
+      if (spec.subject.kind === kind.taskSubject) enqueue(`${metadata.namespace}/${spec.subject.name}`)
+    }),
+    ...kind.follow(owners),
+    clock.onChange(() => enqueueAll(objects.list(), later)),
+  ]
+}
+
+function enqueueAll(objects: readonly Pick<AnyObject, 'metadata'>[], hear: (key: string) => void): void {
+  for (const object of objects) hear(keyOf(object))
+}
+
+const idOf = (object: Pick<AnyObject, 'metadata'> | undefined) => object?.metadata.labels?.[labels.id]
+
+function followObjects<K extends OwnerName>(objects: Informer<K>, { enqueue }: Hear): () => void {
+  return objects.onChange(({ type, object, previous }) => {
+    enqueue(keyOf(object))
+    // The children of a deleted object, or of one whose id changes, may belong to an object that was created again with that id.
+    const [before, after] = [idOf(previous), idOf(object)]
+    const left = type === 'deleted' ? after : before === after ? undefined : before
+    enqueueAll(objects.byIndex('id', left ?? ''), enqueue)
+  })
+}
+
+function followChildren<K extends OwnerName>(
+  caches: Caches,
+  { kind, objects }: { kind: K; objects: Informer<K> },
+  { enqueue }: Hear,
+): (() => void)[] {
+  /** Also enqueues the owner that the child had before its annotations were changed. */
   const ofChild = ({ object, previous }: { object: AnyObject; previous?: AnyObject | undefined }) => {
     for (const child of previous === undefined ? [object] : [object, previous]) {
       const owner = ownerKeyOf(child)
       if (owner !== undefined && ownerKindOf(child) === kind) enqueue(owner)
-      ofIndex('id', child.metadata.labels?.[labels.database] ?? '')
+      enqueueAll(objects.byIndex('id', child.metadata.labels?.[labels.database] ?? ''), enqueue)
     }
-  }
-  /** In order, so that turns go by it; and after whatever somebody waits for. */
-  const all = () => {
-    for (const key of owners.list().map(keyOf).sort()) later(key)
   }
   return [
     caches.statefulSets.onChange(ofChild),
@@ -58,26 +84,44 @@ export function followInstances(
     caches.claims.onChange(ofChild),
     caches.volumes.onChange(ofChild),
     caches.secrets.onChange(ofChild),
-    caches.configMaps.onChange(change => {
-      ofChild(change)
-      if (change.type !== 'deleted') return
-      for (const key of waiting.awaitingPort) enqueue(key)
-    }),
-    caches.sizes.onChange(({ object }) => ofIndex('size', object.metadata.name)),
-    caches.regions.onChange(({ object }) => ofIndex('region', object.metadata.name)),
-    caches.gateways.onChange(({ type, object, previous }) => {
-      for (const key of waiting.awaitingGateways) enqueue(key)
-      const lease = type === 'set' ? object : undefined
-      ofPorts(refusalChanged(lease, previous), enqueue)
-      if (lease !== undefined) ofPorts(newlyUnreachable(lease, previous), suspect)
-      const cutOff = new Set<string>()
-      ofPorts(unreachablePorts(caches.gateways.list(), now()), key => cutOff.add(key))
-      reported(cutOff)
-    }),
-    caches.systemSecrets.onChange(({ object }) => {
-      if (!isInstallationKey(object.metadata.name) || keys() === known) return
-      known = keys()
-      all()
-    }),
+    caches.configMaps.onChange(ofChild),
   ]
+}
+
+function followGateways<K extends OwnerName>(
+  caches: Caches,
+  objects: Informer<K>,
+  now: () => number,
+  { enqueue, suspect, reported, awaitingGateways }: Owners,
+): () => void {
+  const ofPorts = (ports: readonly number[], hear: (key: string) => void) => {
+    for (const port of ports) {
+      const route = caches.configMaps.get({ namespace: systemNamespace, name: routeName(port) })
+      enqueueAll(objects.byIndex('id', route?.metadata.labels?.[labels.database] ?? ''), hear)
+    }
+  }
+  return caches.gateways.onChange(({ type, object, previous }) => {
+    for (const key of awaitingGateways) enqueue(key)
+    const lease = type === 'set' ? object : undefined
+    ofPorts(refusalChanged(lease, previous), enqueue)
+    if (lease !== undefined) ofPorts(newlyUnreachable(lease, previous), suspect)
+    const cutOff = new Set<string>()
+    ofPorts(unreachablePorts(caches.gateways.list(), now()), key => cutOff.add(key))
+    reported(cutOff)
+  })
+}
+
+/** Another authority concerns every owner: in the order of their keys, so that certificates are issued in that order. */
+function followKeys<K extends OwnerName>(
+  caches: Caches,
+  objects: Informer<K>,
+  { later }: Hear,
+  keys: () => InstallationKeys,
+): () => void {
+  let known = keys()
+  return caches.systemSecrets.onChange(({ object }) => {
+    if (!isInstallationKey(object.metadata.name) || keys() === known) return
+    known = keys()
+    for (const key of objects.list().map(keyOf).sort()) later(key)
+  })
 }

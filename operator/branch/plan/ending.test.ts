@@ -82,7 +82,7 @@ describe('a branch whose deletion is asked for', () => {
     expect(planOf(asked({ ...cleared, backup: theirs })).actions).not.toContainEqual(removal)
     expect(
       planOf({ status: { phase: 'failed', connectableAt: undefined }, rest: { ...cleared, backup: theirs } }),
-    ).toMatchObject({ actions: [{ do: 'release' }] })
+    ).toMatchObject({ actions: [{ do: 'finish-deletion' }] })
   })
   test.each<[string, Partial<Observed>, GivenBranch['status']]>([
     ['of a Task that there is not yet', { ...cleared }, { operation }],
@@ -117,7 +117,7 @@ describe('a branch whose deletion is asked for', () => {
   })
   test('leaves none where the object itself is deleted', () => {
     const deleted = { ...asked({ ...cleared, task }, { operation }), metadata: { deletionTimestamp: ago(0) } }
-    expect(planOf(deleted).actions).toEqual([{ do: 'release' }])
+    expect(planOf(deleted).actions).toEqual([{ do: 'finish-deletion' }])
   })
 })
 
@@ -127,7 +127,7 @@ describe('a branch that came to nothing', () => {
   test('is cleared in the same order, and let go as a record', () => {
     expect(planOf({ status: failed }).actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
     expect(planOf({ status: failed, rest: { ...cleared, backup } }).actions).toEqual([removal])
-    expect(planOf({ status: failed, rest: cleared }).actions).toEqual([{ do: 'release' }])
+    expect(planOf({ status: failed, rest: cleared }).actions).toEqual([{ do: 'finish-deletion' }])
   })
   test('says nothing else by that, but that its Task has ended', () => {
     const status = { ...failed, operation: created }
@@ -152,7 +152,7 @@ describe('the record of a branch', () => {
   })
   test('is let go, whatever else is asked of it', () => {
     const held = record(0, { metadata: { finalizers: ['espalier.dev/teardown'] } })
-    expect(planOf(held)).toMatchObject({ actions: [{ do: 'release' }], wakeAt: undefined })
+    expect(planOf(held)).toMatchObject({ actions: [{ do: 'finish-deletion' }], wakeAt: undefined })
     const gone = record(30 * day, { metadata: { deletionTimestamp: ago(0) } })
     expect(planOf(gone)).toMatchObject({ actions: [], wakeAt: undefined })
   })

@@ -49,7 +49,7 @@ export function goes(observed: Observed, owner: Owner | undefined, now: number):
   const hasTask = operation.taskId === branch.status?.operation?.taskId && task !== undefined
   const isRecorded = hasTask || isNamespaceGoing === true
   const isLetGo = branch.metadata.deletionTimestamp !== undefined
-  const last: Action = isLetGo ? { do: 'release' } : { do: 'entomb', status: recordOf(observed, now) }
+  const last: Action = isLetGo ? { do: 'finish-deletion' } : { do: 'entomb', status: recordOf(observed, now) }
   const status = told(observed, findings, { phase: 'deleting', operation }, now)
   return { ...stepping(observed, step, isRecorded ? [last] : [], now), status }
 }
@@ -75,7 +75,7 @@ function recordOf(observed: Observed, now: number): BranchStatus {
 
 /** It came to nothing, and what there was of it goes. */
 export const clears = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
-  ...stepping(observed, teardownStep(observed, owner, now), [{ do: 'release' }], now),
+  ...stepping(observed, teardownStep(observed, owner, now), [{ do: 'finish-deletion' }], now),
   status: atEnd(observed).status,
 })
 
@@ -110,7 +110,7 @@ function withOutcome(status: BranchStatus): BranchStatus {
 export function entombed(observed: Observed, isHeld: boolean, now: number): Plan {
   const { metadata, status } = observed.branch
   const ended = atEnd(observed)
-  if (isHeld) return { ...ended, actions: [{ do: 'release' }] }
+  if (isHeld) return { ...ended, actions: [{ do: 'finish-deletion' }] }
   if (metadata.deletionTimestamp !== undefined || ended.actions.length > 0) return ended
   const until = Date.parse(status?.deletedAt ?? '') + keptMs
   if (now >= until) return observed.clockDoubt === undefined ? { ...ended, actions: [{ do: 'purge' }] } : ended

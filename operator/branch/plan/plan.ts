@@ -1,5 +1,6 @@
 /** What the plan for a branch consists of, and what every part of it says. */
 import { no } from '../../objects/conditions.ts'
+import type { Plan as OwnerPlan } from '../../owner/kind.ts'
 import type { InstanceFindings } from '../../workload/plan/findings.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
@@ -7,18 +8,7 @@ import { nextConditions } from './conditions.ts'
 import { operationOf } from './operation.ts'
 import type { Refusal } from './refusal.ts'
 
-export type Plan = {
-  actions: Action[]
-  status: BranchStatus
-  /** Postgres is to be looked at soon, rather than by and by. */
-  awaitsPostgres: boolean
-  /** The gateways' acknowledgement is waited for. */
-  awaitsGateways: boolean
-  /** The digest of the files that Postgres should run with. */
-  configurationDigest: string | undefined
-  /** When to look again even if nothing happens, in ms since the epoch. */
-  wakeAt: number | undefined
-}
+export type Plan = OwnerPlan<Action, BranchStatus>
 
 export type PlanSettings = {
   /** How long a branch may take once its source is copied, in ms. */

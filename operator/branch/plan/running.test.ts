@@ -161,7 +161,7 @@ describe('one that was connectable', () => {
   })
   test('is no unmade one by that, and serves again', () => {
     expect(statusOf({ ...since(60_000), status: { phase: 'failed' } }).phase).toBe('failed')
-    expect(planOf(since(60_000)).actions).not.toContainEqual({ do: 'release' })
+    expect(planOf(since(60_000)).actions).not.toContainEqual({ do: 'finish-deletion' })
     expect(statusOf({ status: { phase: 'failed' } }).phase).toBe('available')
     expect(statusOf({ ...since(1_000), status: { phase: 'failed' } }).phase).toBe('failed')
     expect(statusOf({ ...since(1_000), status: { phase: undefined } }).phase).toBe('available')

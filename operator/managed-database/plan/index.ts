@@ -24,6 +24,7 @@ import { nextRecord, recordFromClaim } from '../../member/storage/plan/record.ts
 import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { VolumeRecord } from '../../objects/instance.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
+import type { Plan as OwnerPlan } from '../../owner/kind.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
 import { instancesOf } from '../../workload/plan/instances.ts'
 import { missingKey } from '../../workload/plan/keys.ts'
@@ -43,18 +44,7 @@ import { notAvailableFindings } from './not-available.ts'
 import { type Deadlines, deletion, type OperationState, operationState } from './operation.ts'
 import { type Previous, previousVolumes } from './previous.ts'
 
-export type Plan = {
-  actions: Action[]
-  status: ManagedDatabaseStatus
-  /** Postgres is to be looked at soon, rather than by and by. */
-  awaitsPostgres: boolean
-  /** The gateways' acknowledgement is waited for. */
-  awaitsGateways: boolean
-  /** The digest of the files that Postgres should run with. */
-  configurationDigest: string | undefined
-  /** When to look again even if nothing happens, in ms since the epoch. */
-  wakeAt: number | undefined
-}
+export type Plan = OwnerPlan<Action, ManagedDatabaseStatus>
 
 export type PlanSettings = { deadlines: Deadlines }
 

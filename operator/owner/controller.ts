@@ -1,0 +1,228 @@
+/**
+ * The controller of owners: each pass observes one object, plans, performs the plan's actions and writes the status once, if it
+ * changed. It holds nothing that the next pass, or another process, could not find out again.
+ */
+import type { Cluster, Kinds } from '../../cluster/index.ts'
+import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type Controller, lowPriority, type ReconcileResult, startController } from '../../controller/index.ts'
+import { canonicalJson } from '../../crds/index.ts'
+import { createIds } from '../../values/id.ts'
+import { notServedMessage } from '../access/bindings.ts'
+import { whereServed } from '../access/where-served.ts'
+import type { PostgresControllerOptions } from '../controller-options.ts'
+import { type Finding, no } from '../objects/conditions.ts'
+import { withUpdatedAt } from '../objects/updated-at.ts'
+import { perform as performInstance } from '../workload/act.ts'
+import type { GuardedObserver } from '../workload/observe.ts'
+import type { Observed } from '../workload/observed.ts'
+import type { InstanceFindings } from '../workload/plan/findings.ts'
+import { createWorkloads } from '../workload/workloads.ts'
+import { execute, type Outcome, worst } from './execute.ts'
+import { finishDeletion, identify } from './finalizer.ts'
+import { followOwners } from './follow.ts'
+import type { Executor, Kind, OwnerAction, OwnerName, OwnerStatus, Pass, Plan, Result } from './kind.ts'
+import { withProblems } from './problems.ts'
+
+export type OwnerControllerOptions = PostgresControllerOptions & {
+  /** How many certificates are issued anew at a time. */
+  certificatesAtOnce: number
+}
+
+export type OwnerController = {
+  stop(): Promise<void>
+  /** Probes the Postgres of this object soon: a client could not reach it. */
+  suspect(key: string): void
+}
+
+/** How often a pass looks for a free port, even if none is given up: a port is avoided only for a while. */
+const portMs = 30_000
+/** The longest that a wait is, since timers of Node end at 24 days. */
+const longestMs = 24 * 3600_000
+
+export function startOwnerController<K extends OwnerName, O extends Observed, A extends { do: string }>(
+  options: OwnerControllerOptions,
+  kind: Kind<K, O, A>,
+): OwnerController {
+  const owners = new RunningController(options, kind)
+  const { awaitingGateways, awaitingPort } = owners
+  const unfollow = followOwners(options, kind, {
+    enqueue: key => owners.enqueue(key),
+    later: key => owners.later(key),
+    suspect: key => owners.suspect(key),
+    reported: keys => owners.reported(keys),
+    awaitingGateways,
+    awaitingPort,
+  })
+  return {
+    suspect: key => owners.suspect(key),
+    stop: async () => {
+      for (const end of unfollow) end()
+      await owners.stop()
+    },
+  }
+}
+
+class RunningController<K extends OwnerName, O extends Observed, A extends { do: string }> {
+  /** The keys of objects that wait for the gateways, or for a port of their region. */
+  readonly awaitingGateways = new Set<string>()
+  readonly awaitingPort = new Set<string>()
+  readonly #options: OwnerControllerOptions
+  readonly #kind: Kind<K, O, A>
+  readonly #cluster: Cluster
+  readonly #workloads: ReturnType<typeof createWorkloads>
+  readonly #executor: Executor
+  readonly #observer: GuardedObserver
+  readonly #controller: Controller
+
+  constructor(options: OwnerControllerOptions, kind: Kind<K, O, A>) {
+    const { caches, images, pods, now, clock, workers, signal, logger, metrics } = options
+    this.#options = options
+    this.#kind = kind
+    this.#cluster = caches.writeThrough(options.cluster)
+    this.#workloads = createWorkloads({ ...options, cluster: this.#cluster, enqueue: key => this.enqueue(key) })
+    this.#executor = { ...this.#workloads.executor, newId: createIds(now) }
+    this.#observer = { caches, cluster: this.#cluster, images, pods, now, clock }
+    this.#controller = startController({
+      name: kind.name,
+      workers,
+      reconcile: whereServed(
+        caches,
+        kind.objects,
+        (key, passSignal) => this.#reconcile(key, passSignal),
+        object => this.#reportNotServed(object),
+      ),
+      keys: () => kind.objects.list().map(keyOf),
+      signal,
+      logger,
+      metrics,
+    })
+  }
+
+  enqueue(key: string): void {
+    this.#controller.enqueue(key)
+  }
+
+  /** At low priority. */
+  later(key: string): void {
+    this.#controller.enqueue(key, { priority: lowPriority })
+  }
+
+  suspect(key: string): void {
+    this.#workloads.suspect(key)
+    this.enqueue(key)
+  }
+
+  /** `keys`: all that gateways cannot connect to at the moment. */
+  reported(keys: ReadonlySet<string>): void {
+    this.#workloads.reported(keys)
+  }
+
+  async stop(): Promise<void> {
+    await this.#controller.stop()
+    await this.#workloads.stop()
+    this.#kind.stop()
+  }
+
+  async #reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult> {
+    const object = this.#kind.objects.get(parseKey(key))
+    if (object === undefined) return this.#forget(key)
+    const prepared = await this.#kind.prepare(this.#cluster, object)
+    if (prepared === 'replaced') return undefined
+    if (prepared !== 'ready') return this.#reportAwaited(object, prepared)
+    const keys = this.#options.keys()
+    const seen = await this.#kind.observe(this.#observer, object, keys, this.#workloads.learnt(key))
+    const observation = { ...seen, observed: this.#workloads.inTurn(key, seen.observed) }
+    const plan = this.#kind.plan(observation.observed, this.#options.now())
+    note(this.awaitingGateways, key, plan.awaitsGateways)
+    const pass = this.#workloads.pass(key, observation, keys, signal)
+    const outcome = await execute(plan.actions, action => this.#perform(pass, object, action))
+    if (outcome.isReplaced) return undefined
+    this.#notePort(key, outcome)
+    await this.#report(object, this.#statusAfter(object, plan, outcome))
+    // A status that could not be written keeps Postgres from being probed no longer than the next pass.
+    return this.#wakeAfter(outcome, this.#workloads.wakeAfter(pass, plan))
+  }
+
+  #perform(pass: Pass<O>, object: Kinds[K], action: OwnerAction | A): Promise<Result<OwnerStatus<K>>> {
+    const kind = this.#kind
+    const { cluster, newId } = this.#executor
+    if (kind.isOwnAction(action)) return kind.perform(this.#executor, pass, action)
+    switch (action.do) {
+      case 'identify':
+        return identify(cluster, kind.kind, object, action.id ?? newId())
+      case 'finish-deletion':
+        return finishDeletion(cluster, kind, object, pass.observed)
+      default:
+        return performInstance(this.#executor, pass, action)
+    }
+  }
+
+  #notePort(key: string, { awaitsPort, problems }: Outcome<OwnerStatus<K>>): void {
+    if (awaitsPort && !this.awaitingPort.has(key))
+      this.#options.logger.warn({ kind: this.#kind.kind, key, problems }, 'no port is free; waiting for one')
+    note(this.awaitingPort, key, awaitsPort)
+  }
+
+  /** The planned status with the problems of the actions. */
+  #statusAfter(
+    object: Kinds[K],
+    plan: Plan<OwnerAction | A, OwnerStatus<K>>,
+    outcome: Outcome<OwnerStatus<K>>,
+  ): OwnerStatus<K> {
+    const now = this.#options.now()
+    const status = outcome.status ?? plan.status
+    const conditions = withProblems(status.conditions ?? [], outcome.problems, (before, findings) =>
+      this.#kind.nextConditions(before, findings, status.observedGeneration, now),
+    )
+    return this.#kind.complete(object, { ...status, conditions }, now)
+  }
+
+  #wakeAfter(
+    { errors, awaitsPort, growthRefused }: Outcome<OwnerStatus<K>>,
+    wakeMs: number | undefined,
+  ): ReconcileResult {
+    if (errors.length > 0) throw worst(errors)
+    // The next pass reports the refusal.
+    if (growthRefused) return { requeueAfterMs: 0 }
+    if (!awaitsPort && wakeMs === undefined) return undefined
+    return { requeueAfterMs: Math.min(awaitsPort ? portMs : longestMs, wakeMs ?? longestMs) }
+  }
+
+  /** The only place that writes the status of an owner in a pass. */
+  async #report(object: Kinds[K], planned: OwnerStatus<K>): Promise<void> {
+    const now = this.#options.now()
+    const status = withUpdatedAt(object.status, planned, now)
+    if (canonicalJson(status) === canonicalJson(object.status ?? {})) return
+    const written = await this.#cluster.replaceStatus(this.#kind.kind, { ...object, status })
+    this.#kind.report(object, written, now)
+  }
+
+  async #reportAwaited(object: Kinds[K], found: Finding): Promise<undefined> {
+    await this.#report(object, { ...this.#unplanned(object, { Ready: found, Progressing: found }), phase: 'creating' })
+  }
+
+  async #reportNotServed(object: Kinds[K]): Promise<void> {
+    const found = no('NamespaceNotServed', notServedMessage(object.metadata.namespace ?? ''))
+    await this.#report(object, { phase: 'creating', ...this.#unplanned(object, { Ready: found }) })
+  }
+
+  /** The status of an object that has no pass yet. */
+  #unplanned({ metadata, status }: Kinds[K], findings: InstanceFindings): OwnerStatus<K> {
+    const { generation } = metadata
+    const before: OwnerStatus<K> = status ?? {}
+    const conditions = this.#kind.nextConditions(before.conditions ?? [], findings, generation, this.#options.now())
+    return { ...before, conditions }
+  }
+
+  async #forget(key: string): Promise<undefined> {
+    this.#workloads.forget(key)
+    this.awaitingGateways.delete(key)
+    this.awaitingPort.delete(key)
+    await this.#kind.forget(this.#cluster, key)
+  }
+}
+
+function note(keys: Set<string>, key: string, isIn: boolean): void {
+  if (isIn) keys.add(key)
+  else keys.delete(key)
+}
