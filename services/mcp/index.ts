@@ -41,8 +41,8 @@ import { createMcpServer } from './server.ts'
 import { serverInfo } from './server-info.ts'
 import { warmParser } from './statement/parser.ts'
 import { createTools } from './tools/index.ts'
-import { createWires, type Wires } from './wire/index.ts'
-import { serveStdio } from './wire/stdio.ts'
+import { createTransports, type Transports } from './transport/index.ts'
+import { serveStdio } from './transport/stdio.ts'
 
 /** What a program that embeds the server has to call beside what the settings give. */
 type Additions = {
@@ -73,7 +73,7 @@ export type McpService = {
 
 type Parts = {
   readonly core: Core
-  readonly wires: Wires
+  readonly transports: Transports
   readonly entries: DatabaseEntries
   readonly databases: Databases
   setDatabases(databases: readonly DatabaseSettings[]): void
@@ -120,7 +120,7 @@ function assemble(options: McpOptions, logins: Logins | undefined): Parts {
       logger,
     }),
   })
-  const wires = createWires({
+  const transports = createTransports({
     core,
     logger,
     sealingKey,
@@ -134,7 +134,7 @@ function assemble(options: McpOptions, logins: Logins | undefined): Parts {
     core.announce({ kind: 'resources' })
     if (entries.takeWrites() !== tookWrites) core.announce({ kind: 'tools' })
   }
-  return { core, wires, entries, databases, setDatabases }
+  return { core, transports, entries, databases, setDatabases }
 }
 
 /** Whose chats a model sums up: the first that has a name to be asked by. */
@@ -195,10 +195,10 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
   const authentication = http.authentication.enabled
     ? await createAuthentication({ settings: http.authentication, logger, ...(now && { now }) })
     : undefined
-  const { wires, entries, databases, setDatabases } = assemble(options, authentication)
+  const { transports, entries, databases, setDatabases } = assemble(options, authentication)
   const conversations = authentication && createConversations(settings.dataDirectory)
   const server = createMcpServer({
-    wires,
+    transports,
     settings: http,
     tls: certificate,
     maximumBodyBytes: settings.limits.requestBytes,
@@ -213,7 +213,7 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
 
   async function stop(): Promise<void> {
     following?.stop()
-    wires.modern.close()
+    transports.modern.close()
     await closeServer(server, stopMs)
     await authentication?.stop()
     conversations?.close()
@@ -236,10 +236,10 @@ export async function serveMcpOverStdio(
 ): Promise<void> {
   const { input, output, settings } = options
   await checkStatements(settings.custom ?? noDefinitions)
-  const { wires, databases } = assemble(options, undefined)
+  const { transports, databases } = assemble(options, undefined)
   warmParser()
   try {
-    await serveStdio({ wires, input, output, maximumLineBytes: settings.limits.requestBytes })
+    await serveStdio({ transports, input, output, maximumLineBytes: settings.limits.requestBytes })
   } finally {
     databases.close()
   }

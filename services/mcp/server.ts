@@ -11,11 +11,11 @@ import { makeServer } from '../http/server.ts'
 import { isLocalAddress, refusedHeader, type SiteRules } from '../mcp-protocol/origin.ts'
 import type { HttpSettings } from './configuration/types.ts'
 import type { Authentication } from './credentials/types.ts'
-import { createEndpoint } from './wire/http.ts'
-import type { Wires } from './wire/index.ts'
+import { createEndpoint } from './transport/http.ts'
+import type { Transports } from './transport/index.ts'
 
 type ServerOptions = {
-  readonly wires: Wires
+  readonly transports: Transports
   readonly settings: Pick<HttpSettings, 'host' | 'allowedOrigins' | 'trustedProxies'>
   readonly maximumBodyBytes: number
   readonly tls?: Certificate | undefined
@@ -40,10 +40,10 @@ function renderError(error: unknown, report: (error: unknown) => void): HttpResp
 
 /** Not listening yet. */
 export function createMcpServer(options: ServerOptions): Server {
-  const { wires, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api } = options
-  const { name, version } = wires.core.server
+  const { transports, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api } = options
+  const { name, version } = transports.core.server
   const sites: SiteRules = { origins: settings.allowedOrigins, hosts: isLocalAddress(settings.host) ? [] : 'any' }
-  const endpoint = createEndpoint({ ...wires, authentication, sites, resourceMetadata })
+  const endpoint = createEndpoint({ ...transports, authentication, sites, resourceMetadata })
 
   const routes = getRoutes('/health', json(200, { status: 'ok', server: name, version }))
 
@@ -70,6 +70,8 @@ export function createMcpServer(options: ServerOptions): Server {
     rules,
     handle,
     renderError: error =>
-      renderError(error, unforeseen => wires.logger.error({ err: unforeseen }, 'a request failed outside its handler')),
+      renderError(error, unforeseen =>
+        transports.logger.error({ err: unforeseen }, 'a request failed outside its handler'),
+      ),
   })
 }

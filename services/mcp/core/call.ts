@@ -1,5 +1,5 @@
 /**
- * One call of a tool, a prompt or a resource, as it looks to what answers it: whoever asks, by whatever wire. What a call needs from
+ * One call of a tool, a prompt or a resource, as it looks to what answers it: whoever asks, by whatever transport. What a call needs from
  * the user it asks for by its outcome, and is called again with the answer, on this process or another: nothing is kept here.
  */
 
@@ -18,7 +18,7 @@ export type InputRequest = {
   readonly params: JsonObject
 }
 
-/** What came of an earlier call that has asked for something. The wire has made sure that both are of this very call. */
+/** What came of an earlier call that has asked for something. The transport has made sure that both are of this very call. */
 export type Answers = {
   /** By the keys of what was asked for. Not checked: a client writes what it likes. */
   readonly responses: { readonly [key: string]: JsonObject }

@@ -1,5 +1,5 @@
 /**
- * The tool server without its wires: what there is to call, for whom, and the calling of it. A wire parses what came, asks here, and writes
+ * The tool server without its transports: what there is to call, for whom, and the calling of it. A transport parses what came, asks here, and writes
  * what comes of it; the same core serves every revision of the protocol.
  */
 

@@ -1,4 +1,4 @@
-/** For tests of the tool server: the settings of a database of a test's cluster, and calls as a wire would make them. */
+/** For tests of the tool server: the settings of a database of a test's cluster, and calls as a transport would make them. */
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { TestPostgres } from '../../testing/postgres.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'

@@ -5,12 +5,12 @@ import { closeServer, listen } from '../../http/listen.ts'
 import type { Handler } from '../../http/message.ts'
 import type { Authentication } from '../credentials/types.ts'
 import { createMcpServer } from '../server.ts'
-import { createWires, type WireOptions, type Wires } from '../wire/index.ts'
+import { createTransports, type TransportOptions, type Transports } from '../transport/index.ts'
 import { type FixtureOptions, fixtureCore } from './fixture-core.ts'
 import { taskPatienceMs } from './fixture-tasks.ts'
 
 export type Fixture = {
-  readonly wires: Wires
+  readonly transports: Transports
   readonly port: number
   /** What has been logged. */
   readonly log: readonly string[]
@@ -18,7 +18,7 @@ export type Fixture = {
 }
 
 type FixtureServerOptions = FixtureOptions &
-  Partial<Pick<WireOptions, 'now' | 'sealingKey'>> & {
+  Partial<Pick<TransportOptions, 'now' | 'sealingKey'>> & {
     readonly authentication?: Authentication
     readonly api?: Handler
     readonly allowedOrigins?: readonly string[]
@@ -33,7 +33,7 @@ export async function startFixture(options: FixtureServerOptions = {}): Promise<
   const { authentication, api, allowedOrigins = [], resourceMetadata, now, ...others } = options
   const log: string[] = []
   const write = (details: object, message: string) => void log.push(`${message} ${JSON.stringify(details)}`)
-  const wires = createWires({
+  const transports = createTransports({
     core: fixtureCore(others),
     logger: { error: write, warn: write },
     sealingKey: others.sealingKey ?? sealingKey,
@@ -41,7 +41,7 @@ export async function startFixture(options: FixtureServerOptions = {}): Promise<
     ...(now === undefined ? {} : { now }),
   })
   const server = createMcpServer({
-    wires,
+    transports,
     settings: { host: '127.0.0.1', allowedOrigins, trustedProxies: ['127.0.0.1'] },
     maximumBodyBytes: 10_485_760,
     authentication,
@@ -50,12 +50,12 @@ export async function startFixture(options: FixtureServerOptions = {}): Promise<
   })
   const address = await listen(server, { host: '127.0.0.1', port: 0 })
   return {
-    wires,
+    transports,
     log,
     // It listens on a port.
     port: (address as AddressInfo).port,
     async stop() {
-      wires.modern.close()
+      transports.modern.close()
       await closeServer(server, 100)
     },
   }

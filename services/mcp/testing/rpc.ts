@@ -1,4 +1,4 @@
-/** A client of the wires in tests: it sends what it is told to, well-formed or not. */
+/** A client of the transports in tests: it sends what it is told to, well-formed or not. */
 import { Agent } from 'node:http'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'

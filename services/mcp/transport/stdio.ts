@@ -23,10 +23,10 @@ import { scopes } from '../../mcp-protocol/scopes.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import { type Asker, Connection } from './connection.ts'
 import { legacyError } from './errors.ts'
-import type { Wires } from './index.ts'
+import type { Transports } from './index.ts'
 
 type StdioOptions = {
-  readonly wires: Wires
+  readonly transports: Transports
   readonly input: Readable
   readonly output: Writable
   readonly maximumLineBytes: number
@@ -79,14 +79,14 @@ function addressed(message: Received): Addressed {
 
 /** The clients behind the pipes: one, or those of a bridge by their names. */
 class Connections {
-  readonly #wires: Wires
+  readonly #transports: Transports
   readonly #write: (text: string) => void
   readonly #named = new Map<string | undefined, Connection>()
   /** Whose client has been asked what. */
   readonly #asked = new Map<RequestId, Connection>()
 
-  constructor(wires: Wires, write: (text: string) => void) {
-    this.#wires = wires
+  constructor(transports: Transports, write: (text: string) => void) {
+    this.#transports = transports
     this.#write = write
   }
 
@@ -118,7 +118,7 @@ class Connections {
     const known = this.#named.get(name)
     if (known !== undefined) return known
     const connection: Connection = new Connection(
-      this.#wires,
+      this.#transports,
       message => {
         if (message.id !== undefined) this.#asked.set(message.id, connection)
         if (message.method === 'notifications/cancelled') this.#forget(message.params.requestId)
@@ -149,11 +149,11 @@ const marked = ({ params, ...message }: ServerMessage, name: string): ServerMess
 
 /** Serves until the input ends. */
 export async function serveStdio(options: StdioOptions): Promise<void> {
-  const { wires, input, output, maximumLineBytes, graceMs = 2_000 } = options
+  const { transports, input, output, maximumLineBytes, graceMs = 2_000 } = options
   const write = (text: string) => {
     if (output.writable) output.write(`${text}\n`)
   }
-  const connections = new Connections(wires, write)
+  const connections = new Connections(transports, write)
   const running = new Set<Promise<void>>()
 
   async function answer(messages: readonly Received[], isBatch: boolean): Promise<void> {
@@ -176,7 +176,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       return
     }
     const begun = answer(messages, isBatch).catch((error: unknown) => {
-      wires.logger.error({ err: error }, 'a message could not be answered')
+      transports.logger.error({ err: error }, 'a message could not be answered')
     })
     running.add(begun)
     void begun.finally(() => running.delete(begun))

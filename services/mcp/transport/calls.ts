@@ -1,5 +1,5 @@
 /**
- * The calls that both wires know, from the parameters as sent to what the core makes of them. It promises that the core sees parameters of the shapes it
+ * The calls that both eras have, from the parameters as sent to what the core makes of them. It promises that the core sees parameters of the shapes it
  * names.
  */
 import { z } from 'zod'

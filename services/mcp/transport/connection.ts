@@ -16,7 +16,7 @@ import {
 } from '../../mcp-protocol/json-rpc.ts'
 import type { Asking } from './context.ts'
 import { modernError } from './errors.ts'
-import type { Wires } from './index.ts'
+import type { Transports } from './index.ts'
 import { LegacySession } from './legacy/session.ts'
 
 /** Who sends a message, and from where, where a bridge says so. */
@@ -28,7 +28,7 @@ type Era = 'open' | 'legacy' | 'modern'
 const maximumRunning = 256
 
 export class Connection {
-  readonly #wires: Wires
+  readonly #transports: Transports
   readonly #send: (message: ServerMessage) => void
   readonly #experimental: JsonObject
   readonly #running = new Map<RequestId, AbortController>()
@@ -37,8 +37,8 @@ export class Connection {
   /** Made with its first message: of changes is told whoever speaks the older revisions. */
   #legacy: LegacySession | undefined
 
-  constructor(wires: Wires, send: (message: ServerMessage) => void, experimental: JsonObject) {
-    this.#wires = wires
+  constructor(transports: Transports, send: (message: ServerMessage) => void, experimental: JsonObject) {
+    this.#transports = transports
     this.#send = send
     this.#experimental = experimental
   }
@@ -51,7 +51,7 @@ export class Connection {
   /** @returns the answer; undefined where there is none to be given */
   async receive(message: Received, asker: Asker): Promise<string | undefined> {
     if (this.#eraOf(message) === 'modern') return this.#receiveModern(message, asker)
-    this.#legacy ??= new LegacySession({ ...this.#wires, send: this.#send, experimental: this.#experimental })
+    this.#legacy ??= new LegacySession({ ...this.#transports, send: this.#send, experimental: this.#experimental })
     return this.#legacy.receive(message, { ...asker, signal: this.#over.signal, notify: undefined })
   }
 
@@ -105,7 +105,7 @@ export class Connection {
     const { signal } = controller
     try {
       const asking = { ...asker, signal, notify: this.#send, headers: undefined }
-      const { text } = await this.#wires.modern.answer(request, asking)
+      const { text } = await this.#transports.modern.answer(request, asking)
       return signal.aborted ? undefined : text
     } finally {
       this.#running.delete(id)

@@ -8,7 +8,7 @@ import { until } from '../../testing/client.ts'
 import { fixtureCore } from '../testing/fixture-core.ts'
 import { fixtureProgram, sealingKey } from '../testing/fixture-server.ts'
 import { at, call, modernCall } from '../testing/rpc.ts'
-import { createWires } from './index.ts'
+import { createTransports } from './index.ts'
 import { serveStdio } from './stdio.ts'
 
 const parsed = (text: string): JsonObject[] =>
@@ -17,14 +17,14 @@ const parsed = (text: string): JsonObject[] =>
     .filter(line => line !== '')
     .map(line => JSON.parse(line))
 
-/** The wire over pipes of this process. */
+/** The transport over pipes of this process. */
 function connect(maximumLineBytes = 100_000) {
   const [input, output] = [new PassThrough(), new PassThrough()]
   const stopped: string[] = []
   const core = fixtureCore({ stopped: name => stopped.push(name) })
   const logger = { error: () => {}, warn: () => {} }
-  const wires = createWires({ core, logger, sealingKey, taskPatienceMs: 20 })
-  const ended = serveStdio({ wires, input, output, maximumLineBytes, graceMs: 100 })
+  const transports = createTransports({ core, logger, sealingKey, taskPatienceMs: 20 })
+  const ended = serveStdio({ transports, input, output, maximumLineBytes, graceMs: 100 })
   let text = ''
   output.setEncoding('utf8').on('data', chunk => {
     text += chunk
@@ -32,7 +32,7 @@ function connect(maximumLineBytes = 100_000) {
   onTestFinished(async () => {
     input.end()
     await ended
-    wires.modern.close()
+    transports.modern.close()
   })
   const told = () => parsed(text)
   const send = (...messages: (object | string)[]) => {

@@ -1,5 +1,5 @@
 /**
- * Both wires against anything: whatever comes is answered, never with a fault of the server, never with another's id, and nothing is left
+ * Both eras against anything: whatever comes is answered, never with a fault of the server, never with another's id, and nothing is left
  * running or thrown that nobody catches.
  */
 import { PassThrough } from 'node:stream'
@@ -9,7 +9,7 @@ import { until } from '../../testing/client.ts'
 import { fixtureCore } from '../testing/fixture-core.ts'
 import { type Fixture, sealingKey, startFixture } from '../testing/fixture-server.ts'
 import { at, modernCall, post } from '../testing/rpc.ts'
-import { createWires } from './index.ts'
+import { createTransports } from './index.ts'
 import { serveStdio } from './stdio.ts'
 
 let fixture: Fixture
@@ -139,8 +139,8 @@ test('over standard input and output', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 10 }), async list => {
       const [input, output] = [new PassThrough(), new PassThrough()]
-      const wires = createWires({ core: fixtureCore(), logger, sealingKey, taskPatienceMs: 20 })
-      const ended = serveStdio({ wires, input, output, maximumLineBytes: 100_000, graceMs: 50 })
+      const transports = createTransports({ core: fixtureCore(), logger, sealingKey, taskPatienceMs: 20 })
+      const ended = serveStdio({ transports, input, output, maximumLineBytes: 100_000, graceMs: 50 })
       let text = ''
       output.on('data', chunk => {
         text += chunk
@@ -150,7 +150,7 @@ test('over standard input and output', { timeout: 60_000 }, async () => {
       await until(() => text.includes('"the last"'))
       input.end()
       await ended
-      wires.modern.close()
+      transports.modern.close()
       const asked = new Set(
         list
           .flatMap(sent => [sent, ...(Array.isArray(sent) ? sent : [])])

@@ -131,7 +131,7 @@ test('the client of today listens', async () => {
     changes++
   })
   const subscription = await client.listen({ toolsListChanged: true })
-  fixture.wires.core.announce({ kind: 'tools' })
+  fixture.transports.core.announce({ kind: 'tools' })
   await until(() => changes > 0)
   await subscription.close()
 })

@@ -221,7 +221,7 @@ describe('a listener', () => {
       resourceSubscriptions: ['test://a'],
       promptsListChanged: false,
     })
-    const { core } = fixture.wires
+    const { core } = fixture.transports
     core.announce({ kind: 'prompts' })
     core.announce({ kind: 'resource', uri: 'test://b' })
     core.announce({ kind: 'tools' })

@@ -5,7 +5,7 @@ import { startTestBridge, type TestBridge } from '../../mcp-bridge/testing/bridg
 import { ask, until } from '../../testing/client.ts'
 import { fixtureCore } from '../testing/fixture-core.ts'
 import { type Fixture, sealingKey, startFixture } from '../testing/fixture-server.ts'
-import { createWires } from './index.ts'
+import { createTransports } from './index.ts'
 import { serveStdio } from './stdio.ts'
 
 let fixture: Fixture
@@ -34,13 +34,13 @@ async function postTo(port: number, path: string, body: string | Buffer): Promis
 
 async function overStdio(line: string | Buffer): Promise<Told> {
   const [input, output] = [new PassThrough(), new PassThrough()]
-  const wires = createWires({
+  const transports = createTransports({
     core: fixtureCore({}),
     logger: { error() {}, warn() {} },
     sealingKey,
     taskPatienceMs: 20,
   })
-  const ended = serveStdio({ wires, input, output, maximumLineBytes: 100_000, graceMs: 100 })
+  const ended = serveStdio({ transports, input, output, maximumLineBytes: 100_000, graceMs: 100 })
   let text = ''
   output.on('data', chunk => {
     text += chunk
@@ -50,7 +50,7 @@ async function overStdio(line: string | Buffer): Promise<Told> {
   await until(() => text.includes('\n'))
   input.end()
   await ended
-  wires.modern.close()
+  transports.modern.close()
   const { id, error } = JSON.parse(text)
   return { id: id ?? undefined, code: error?.code, text }
 }

@@ -28,7 +28,7 @@ import type { Core } from '../core/index.ts'
 import type { Authentication } from '../credentials/types.ts'
 import { answerOrStream } from './answer-or-stream.ts'
 import type { Calls } from './calls.ts'
-import type { Asking, WireLogger } from './context.ts'
+import type { Asking, TransportLogger } from './context.ts'
 import { legacyError, modernError } from './errors.ts'
 import { LegacySession } from './legacy/session.ts'
 import type { Lists } from './lists.ts'
@@ -38,7 +38,7 @@ type EndpointParts = {
   readonly core: Core
   readonly calls: Calls
   readonly lists: Lists
-  readonly logger: WireLogger
+  readonly logger: TransportLogger
   readonly modern: Modern
   /** undefined: off, everybody may do everything. */
   readonly authentication: Authentication | undefined

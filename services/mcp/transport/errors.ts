@@ -1,5 +1,5 @@
 /**
- * The words and codes for everything that a wire refuses, the core's refusals included. An unforeseen error becomes an internal error that names the log entry, and nothing else.
+ * The words and codes for everything that a transport refuses, the core's refusals included. An unforeseen error becomes an internal error that names the log entry, and nothing else.
  */
 import {
   inLegacyWords,

@@ -22,7 +22,7 @@ import { CoreError } from '../../core/errors.ts'
 import type { Core, CoreChange } from '../../core/index.ts'
 import { abilitiesOf, noAbilities } from '../abilities.ts'
 import { type CallMethod, type Calls, isCallMethod } from '../calls.ts'
-import { type Asking, beginCall, type WireLogger } from '../context.ts'
+import { type Asking, beginCall, type TransportLogger } from '../context.ts'
 import { isForeseen, legacyError } from '../errors.ts'
 import { isListMethod, type Lists } from '../lists.ts'
 import { ClientRequests } from './client-requests.ts'
@@ -33,7 +33,7 @@ type LegacyParts = {
   readonly core: Core
   readonly calls: Calls
   readonly lists: Lists
-  readonly logger: WireLogger
+  readonly logger: TransportLogger
 }
 
 type LegacyOptions = LegacyParts & {

@@ -17,7 +17,7 @@ import type { Core } from '../../core/index.ts'
 import type { Tool } from '../../core/tool.ts'
 import { abilitiesOf, missingCapability } from '../abilities.ts'
 import { type CallMethod, type Calls, isCallMethod } from '../calls.ts'
-import { type Asking, beginCall, type WireLogger } from '../context.ts'
+import { type Asking, beginCall, type TransportLogger } from '../context.ts'
 import { isForeseen, modernError } from '../errors.ts'
 import { isListMethod, type Lists } from '../lists.ts'
 import type { Sealer } from '../sealed-state.ts'
@@ -28,7 +28,7 @@ type ModernParts = {
   readonly core: Core
   readonly calls: Calls
   readonly lists: Lists
-  readonly logger: WireLogger
+  readonly logger: TransportLogger
   readonly sealer: Sealer
   readonly now: () => number
   /** How long a call that may become a task is waited for before it does. */

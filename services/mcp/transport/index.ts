@@ -1,29 +1,35 @@
-/** The wires of a core: what all ways to it share. Made once; over HTTP `server.ts` goes on from here, and `stdio.ts` over standard input and output. */
+/** What the transports of a core share: HTTP and stdio, of both eras. Created once; over HTTP `server.ts` goes on from here, and `stdio.ts` over standard input and output. */
 import type { Core } from '../core/index.ts'
 import { type Calls, createCalls } from './calls.ts'
-import type { WireLogger } from './context.ts'
+import type { TransportLogger } from './context.ts'
 import { createLists, type Lists } from './lists.ts'
 import { createModern, type Modern } from './modern/index.ts'
 import { createSealer } from './sealed-state.ts'
 
-export type Wires = {
+export type Transports = {
   readonly core: Core
   readonly calls: Calls
   readonly lists: Lists
   readonly modern: Modern
-  readonly logger: WireLogger
+  readonly logger: TransportLogger
 }
 
-export type WireOptions = {
+export type TransportOptions = {
   readonly core: Core
-  readonly logger: WireLogger
+  readonly logger: TransportLogger
   /** At least 32 bytes; the same for all processes that answer for one another. */
   readonly sealingKey: Uint8Array
   readonly now?: () => number
   readonly taskPatienceMs?: number
 }
 
-export function createWires({ core, logger, sealingKey, now = Date.now, taskPatienceMs = 2_000 }: WireOptions): Wires {
+export function createTransports({
+  core,
+  logger,
+  sealingKey,
+  now = Date.now,
+  taskPatienceMs = 2_000,
+}: TransportOptions): Transports {
   const calls = createCalls(core)
   const lists = createLists(core)
   const sealer = createSealer(sealingKey, now)

@@ -17,8 +17,11 @@ export type Asking = {
   readonly notify: ((message: ServerMessage) => void) | undefined
 }
 
-/** What a wire logs with: a part of what pino is. */
-export type WireLogger = { error(details: object, message: string): void; warn(details: object, message: string): void }
+/** What a transport logs with: a part of what pino is. */
+export type TransportLogger = {
+  error(details: object, message: string): void
+  warn(details: object, message: string): void
+}
 
 /** As W3C writes it; anything else is as if there were none. */
 const traceparentPattern = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
