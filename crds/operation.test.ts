@@ -285,6 +285,25 @@ test('canonicalJson does not depend on the order of keys, and parses to the same
   )
 })
 
+test('canonicalJson gives the text that hashes of existing objects were made from', () => {
+  const before = (value: unknown) =>
+    JSON.stringify(value, (_key, inner: unknown) =>
+      inner !== null && typeof inner === 'object' && !Array.isArray(inner)
+        ? Object.fromEntries(Object.entries(inner).sort(([left], [right]) => (left < right ? -1 : 1)))
+        : inner,
+    )
+  const odd = [
+    { b: undefined, a: [undefined, null], '10': 1, '9': 2, é: '\u2028' },
+    JSON.parse('{"z":{"__proto__":{"b":1,"a":2}},"a":0}'),
+    new Date(0),
+    { at: new Date(0), nan: Number.NaN },
+    'text',
+    undefined,
+  ]
+  expect(odd.map(canonicalJson)).toEqual(odd.map(before))
+  fc.assert(fc.property(fc.jsonValue(), value => canonicalJson(value) === before(value)))
+})
+
 function reversed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reversed)
   if (value === null || typeof value !== 'object') return value

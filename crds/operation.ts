@@ -35,14 +35,24 @@ const operationAnnotation = z.strictObject({
 })
 export type Operation = z.output<typeof operationAnnotation>
 
-/** JSON with object keys in order, so that equal values have equal text. */
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    inner !== null && typeof inner === 'object' && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([left], [right]) => (left < right ? -1 : 1)))
-      : inner,
-  )
+/** A copy with object keys in order. */
+function ordered(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(ordered)
+  if ('toJSON' in value && typeof value.toJSON === 'function') return ordered(value.toJSON())
+  const fields = value as Readonly<Record<string, unknown>>
+  const result: Record<string, unknown> = {}
+  for (const key of Object.keys(fields).sort()) {
+    const inner = ordered(fields[key])
+    // An assignment to it would set the prototype.
+    if (key === '__proto__') Object.defineProperty(result, key, { value: inner, enumerable: true })
+    else result[key] = inner
+  }
+  return result
 }
+
+/** JSON with object keys in order, so that equal values have equal text. A replacer of JSON.stringify takes twice the time. */
+export const canonicalJson = (value: unknown): string => JSON.stringify(ordered(value))
 
 /** The part of a spec that takes the operator's work to come into force; names and options do not. */
 export type Asked = Pick<ManagedDatabaseSpec, 'services' | 'ipAllowlist' | 'size' | 'suspended'> & {

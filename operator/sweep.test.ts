@@ -18,6 +18,8 @@ import { faultsOf, prepare, type Run, run, subject } from './testing/swept-run.t
 /** More effects than any operation has: the sweep ends by itself before. */
 const limit = 100
 const atOnce = 6
+/** About how many crashes of a scenario `make test` tries. */
+const crashes = 6
 
 /** Those of `make test`: one of one kind, another one for each scenario. */
 const sample = <T>(list: readonly T[], index: number): T[] =>
@@ -43,7 +45,8 @@ describe.each(swept.map((scenario, index) => ({ ...scenario, index })))('$name',
       return found.happened
     }
     const all = Array.from({ length: limit }, (_, point) => point + 1)
-    const points = spread(all, 3, index)
+    const every = Math.max(3, Math.ceil(reference.effects.length / crashes))
+    const points = spread(all, every, index)
     let last = 0
     for (let from = 0; from < points.length; from += atOnce) {
       const some = points.slice(from, from + atOnce)

@@ -163,8 +163,11 @@ export type HarnessOptions = {
   rights?: (cluster: Cluster) => Cluster
 }
 
+/** Computed once: it takes longer than opening a store. */
+const definitions = Object.values(declarations).map(definitionOf)
+
 async function openCluster(logger: Logger): Promise<{ cluster: Cluster; close: () => Promise<void> }> {
-  const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger })
+  const store = await openStore({ definitions, logger })
   const cluster = store.connect('test')
   await seed(cluster)
   return { cluster, close: () => store.close() }

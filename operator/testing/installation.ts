@@ -121,9 +121,12 @@ export function backupDraft(
   }
 }
 
+/** Computed once: it takes longer than the rest of an installation. */
+const definitions = Object.values(declarations).map(definitionOf)
+
 /** Everything but the operator. */
 export async function openInstallation({ fakes = true, ports = testPorts } = {}) {
-  const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger: silent })
+  const store = await openStore({ definitions, logger: silent })
   const cluster = store.connect('test')
   for (const name of [systemNamespace, testNamespace]) await cluster.create('Namespace', namespaceDraft(name))
   const authority = createAuthority()
