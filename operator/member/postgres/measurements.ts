@@ -1,0 +1,162 @@
+/**
+ * Measures sizes in Postgres as errands, since a measurement reads every file and may take minutes. The pause between two measurements of
+ * a database grows with the time that the last one took, and doubles after each failure.
+ */
+import type { Logger } from 'pino'
+import { systemClock } from '../../../cluster/informer/index.ts'
+import { createErrands } from '../../errands/errands.ts'
+import type { PostgresTarget } from '../../postgres/administrator.ts'
+import type { PostgresAccess } from './access.ts'
+
+/** `bytes`: undefined if Postgres reports none. */
+type Measure = (access: PostgresAccess, target: PostgresTarget, signal: AbortSignal) => Promise<number | undefined>
+
+type Measurement = {
+  /** The kind of its errands. */
+  kind: string
+  measure: Measure
+  /** Shortest pause: after a measurement that found another size, and after one that did not. */
+  pauseMs: { changing: number; still: number }
+  longestPauseMs: number
+  /** A measurement that takes longer is cancelled: Postgres reports no progress. */
+  stallMs: number
+  /** Reports every measurement, so that the caller requests the next one; otherwise only another size. */
+  reportsEach: boolean
+}
+
+/** The size of the data, for the status. */
+export const dataSize: Measurement = {
+  kind: 'measure',
+  measure: (access, target, signal) => access.measure(target, signal),
+  pauseMs: { changing: 600_000, still: 600_000 },
+  longestPauseMs: 24 * 3600_000,
+  stallMs: 3600_000,
+  reportsEach: false,
+}
+
+/** What Postgres uses of its volume, for a volume that grows by itself: it counts more files than the size of the data, and more often. */
+export const volumeUse: Measurement = {
+  kind: 'measure-volume',
+  measure: (access, target, signal) => access.measureVolume(target, signal),
+  pauseMs: { changing: 60_000, still: 300_000 },
+  longestPauseMs: 3600_000,
+  stallMs: 600_000,
+  reportsEach: true,
+}
+
+export type MeasureRequest = {
+  key: string
+  access: PostgresAccess
+  target: PostgresTarget
+  /** The run of Postgres: a measurement in a previous run is cancelled. */
+  run: string
+  /** Where WAL stands. Nothing is measured until it has moved; undefined: it is not known. */
+  walPosition?: string | undefined
+}
+
+export type Measured = {
+  /** When it ended, and how long it took, in ms. */
+  at: number
+  tookMs: number
+  /** Consecutive failures. */
+  failures: number
+  /** As last measured. */
+  bytes: number | undefined
+  /** It differs from the previous size by more than 1 MiB. */
+  isChanging: boolean
+  walPosition: string | undefined
+}
+
+/** Measurements take at most this share of the time. */
+const share = 0.01
+const noticeableBytes = 1024 * 1024
+/** Measurements load a disk: of all databases, this many run at once. */
+const limits = { atOnce: 2, mostWaiting: 1_000 }
+
+/** Returns when to measure again, in ms since the epoch; undefined: not before WAL has moved. Pure. */
+export function nextMeasurement(
+  { pauseMs, longestPauseMs }: Pick<Measurement, 'pauseMs' | 'longestPauseMs'>,
+  last: Measured | undefined,
+  walPosition: string | undefined,
+): number | undefined {
+  if (last === undefined) return 0
+  if (last.failures === 0 && last.walPosition !== undefined && last.walPosition === walPosition) return undefined
+  const shortest = last.isChanging ? pauseMs.changing : pauseMs.still
+  return last.at + Math.min(longestPauseMs, Math.max(shortest, last.tookMs / share) * 2 ** last.failures)
+}
+
+/** `result`: undefined if the measurement failed. */
+type Ended = Pick<Measured, 'at' | 'tookMs'> & { result: Pick<Measured, 'bytes' | 'walPosition'> | undefined }
+
+/** Returns what is known after a measurement. A failure keeps the previous size. Pure. */
+export function afterMeasurement(last: Measured | undefined, { at, tookMs, result }: Ended): Measured {
+  const { bytes, walPosition } = last ?? {}
+  if (result === undefined)
+    return { at, tookMs, failures: (last?.failures ?? 0) + 1, bytes, isChanging: false, walPosition }
+  const isChanging =
+    bytes === undefined || result.bytes === undefined || Math.abs(result.bytes - bytes) > noticeableBytes
+  return { at, tookMs, failures: 0, isChanging, ...result }
+}
+
+type Options = { now: () => number; onMeasured: (key: string) => void; logger: Logger }
+
+/** The measurements of one kind, by the keys of the owners. */
+export class Measurements {
+  readonly #measurement: Measurement
+  readonly #options: Options
+  readonly #measured = new Map<string, Measured>()
+  readonly #errands: ReturnType<typeof createErrands<NonNullable<Ended['result']>>>
+
+  constructor(measurement: Measurement, options: Options) {
+    const { now, logger } = options
+    this.#measurement = measurement
+    this.#options = options
+    this.#errands = createErrands({
+      limits: { ...limits, stallMs: measurement.stallMs },
+      onEnd: key => this.#record(key),
+      logger,
+      clock: { ...systemClock, now },
+    })
+  }
+
+  /** Bytes, as last measured. */
+  get(key: string): number | undefined {
+    return this.#measured.get(key)?.bytes
+  }
+
+  /** Measures if it is due. @returns when it is due next, in ms since the epoch; undefined while it runs or until WAL moves */
+  request({ key, access, target, run, walPosition }: MeasureRequest): number | undefined {
+    const state = this.#errands.state(key)?.state
+    if (state !== 'waiting' && state !== 'running') {
+      const at = nextMeasurement(this.#measurement, this.#measured.get(key), walPosition)
+      if (at === undefined || at > this.#options.now()) return at
+      this.#errands.cancel(key)
+    }
+    const { kind, measure } = this.#measurement
+    this.#errands.ask(key, {
+      kind,
+      purpose: run,
+      run: async ({ signal }) => ({ bytes: await measure(access, target, signal), walPosition }),
+    })
+    return undefined
+  }
+
+  forget(key: string): void {
+    this.#measured.delete(key)
+    this.#errands.cancel(key)
+  }
+
+  stop(): Promise<void> {
+    return this.#errands.stop()
+  }
+
+  #record(key: string): void {
+    const ended = this.#errands.state(key)
+    if (ended?.state !== 'failed' && ended?.state !== 'succeeded') return
+    const { at, tookMs } = ended
+    const last = this.#measured.get(key)
+    const next = afterMeasurement(last, { at, tookMs, result: ended.state === 'succeeded' ? ended.result : undefined })
+    this.#measured.set(key, next)
+    if (this.#measurement.reportsEach || next.bytes !== last?.bytes) this.#options.onMeasured(key)
+  }
+}
