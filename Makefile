@@ -3,12 +3,13 @@ NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
 
-.PHONY: run demo token test pair mutants check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade soak
+.PHONY: run demo token pgvector test pair mutants check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade soak
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make run      start Espalier on this machine'
 	@echo 'make token    print a new access token for it'
+	@echo 'make pgvector  add pgvector to the Postgres of this machine'
 	@echo 'make demo     play the tour of the README by itself'
 	@echo 'make test     run the tests; ARGS=path runs some'
 	@echo 'make pair     start PostgREST beside the REST service; CONTRIBUTING.md says what for'
@@ -37,6 +38,9 @@ run: $(INSTALLED)
 
 token: $(INSTALLED)
 	@exec $(NODE) bin/espalier.mjs token $(ARGS)
+
+pgvector: $(INSTALLED)
+	@exec $(NODE) bin/espalier.mjs pgvector
 
 demo: $(INSTALLED)
 	@exec $(NODE) bin/espalier.mjs demo

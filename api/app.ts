@@ -60,6 +60,8 @@ type AppOptions = {
   logger: FastifyBaseLogger
   stopping: AbortSignal
   unready?: (() => string | undefined) | undefined
+  /** Absent: as the configuration says. */
+  hasPgvector?: ApiContext['hasPgvector'] | undefined
   /** How the Services of databases are found; absent: by the cluster's DNS. */
   resolve?: ResolveService | undefined
   /** For tests: in place of what speaks to agents. */
@@ -88,6 +90,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     caches,
     tenants: createTenants(cluster, caches.Tenant, configuration.newTenants),
     pgVersions: configuration.pgVersions,
+    hasPgvector: options.hasPgvector ?? (version => configuration.pgvectorVersions.includes(version)),
     highestDepth: configuration.branches.highestDepth,
     databaseText: createDatabaseText(caches, surroundingsEpoch),
     surroundingsEpoch,
@@ -137,7 +140,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       addMetrics(api, context)
       addSizes(api, context)
       addRegions(api, context)
-      addPgVersions(api, context.pgVersions)
+      addPgVersions(api, context)
       addClientAddress(api)
     },
     { prefix: basePath },

@@ -66,6 +66,10 @@ export const apiConfiguration = z.strictObject({
     .default([...pgVersions])
     .transform(offered => pgVersions.filter(version => offered.includes(version)))
     .describe('the major versions on offer: those that the operator has an image of'),
+  pgvectorVersions: z
+    .array(z.enum(pgVersions))
+    .default([...pgVersions])
+    .describe('the major versions whose image has pgvector'),
   rateLimits: z
     .strictObject({
       tenantPerSecond: perSecond

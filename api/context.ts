@@ -21,6 +21,8 @@ export type ApiContext = {
   tenants: Tenants
   /** The major versions on offer, newest first. */
   pgVersions: readonly PgVersion[]
+  /** Whether a database of a major version can have pgvector. */
+  hasPgvector: (version: PgVersion) => boolean | Promise<boolean>
   /** How deep branches of branches go. */
   highestDepth: number
   databaseText: DatabaseText

@@ -10,6 +10,7 @@ import { buildApp, type Certificate } from './app.ts'
 import { auditToFile, auditToLog } from './audit.ts'
 import { createCaches, startCaches, statesOf, stopCaches } from './caches.ts'
 import type { ApiConfiguration } from './configuration.ts'
+import type { ApiContext } from './context.ts'
 import { createApiMetrics } from './metrics.ts'
 
 type ApiOptions = {
@@ -20,6 +21,8 @@ type ApiOptions = {
   logger: Logger
   /** Why no request can be served, beside what the API sees by itself. */
   unready?: (() => string | undefined) | undefined
+  /** Whether a database of a major version can have pgvector; absent: as the configuration says. */
+  hasPgvector?: ApiContext['hasPgvector']
   /** How the Services of databases are found; absent: by the cluster's DNS. */
   resolve?: ResolveService
   now?: () => number
@@ -59,6 +62,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       stopping: stopping.signal,
       unready: options.unready,
       resolve: options.resolve,
+      hasPgvector: options.hasPgvector,
       now,
     })
     await startCaches(caches)

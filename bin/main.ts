@@ -5,6 +5,7 @@ import { type Command, UsageError } from './command.ts'
 const commands: Record<string, () => Promise<{ default: Command }>> = {
   run: () => import('./commands/run.ts'),
   rescue: () => import('./commands/rescue.ts'),
+  pgvector: () => import('./commands/pgvector.ts'),
   token: () => import('./commands/token.ts'),
   connect: () => import('./commands/connect.ts'),
   demo: () => import('./commands/demo.ts'),

@@ -40,6 +40,7 @@ const listed: Record<string, unknown> = {
   affinity: ownNodes,
   topologySpreadConstraints: [{ topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }],
   images: { 17: 'registry.test/other:17' },
+  pgvector: ['17'],
   deadlines: { creatingMs: 60_000 },
   backups: { schedules: false, spreadMs: 0, cutMs: 60_000 },
   rateLimits: { tenantPerSecond: 1 },

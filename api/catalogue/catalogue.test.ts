@@ -45,8 +45,8 @@ test('one size, whatever its status', async () => {
 test('regions and Postgres versions, newest first, one of them the default', async () => {
   expect((await client.call('GET', '/regions')).body).toEqual([{ region: 'local' }])
   expect((await client.call('GET', '/pg-versions')).body).toEqual([
-    { version: '18', default: true },
-    { version: '17', default: false },
-    { version: '16', default: false },
+    { version: '18', default: true, pgvector: true },
+    { version: '17', default: false, pgvector: true },
+    { version: '16', default: false, pgvector: true },
   ])
 })

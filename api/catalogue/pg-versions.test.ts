@@ -5,14 +5,14 @@ import { configurationOf } from '../testing/harness.ts'
 
 let client: Client
 beforeAll(async () => {
-  client = await startClient({ configuration: configurationOf({ pgVersions: ['16', '17'] }) })
+  client = await startClient({ configuration: configurationOf({ pgVersions: ['16', '17'], pgvectorVersions: ['16'] }) })
 })
 afterAll(() => client.close())
 
-test('lists what is on offer, newest first, the newest the default', async () => {
+test('lists what is on offer, newest first, the newest the default, and which have pgvector', async () => {
   expect((await client.call('GET', '/pg-versions')).body).toEqual([
-    { version: '17', default: true },
-    { version: '16', default: false },
+    { version: '17', default: true, pgvector: false },
+    { version: '16', default: false, pgvector: true },
   ])
 })
 

@@ -1,14 +1,12 @@
 /** `/pg-versions`: the Postgres majors on offer, newest first. */
 import { z } from 'zod'
-import type { PgVersion } from '../../crds/index.ts'
 import { sendJson } from '../answers.ts'
-import type { App } from '../context.ts'
+import type { ApiContext, App } from '../context.ts'
 import { operation } from '../operation.ts'
 import { pgVersionShape } from './schema.ts'
 
-/** `offered`: newest first; a database that names no version gets the first. */
-export function addPgVersions(app: App, offered: readonly PgVersion[]): void {
-  const answer = JSON.stringify(offered.map((version, index) => ({ version, default: index === 0 })))
+/** A database that names no version gets the first. */
+export function addPgVersions(app: App, { pgVersions, hasPgvector }: ApiContext): void {
   const schema = operation(
     {
       operationId: 'listPgVersions',
@@ -19,5 +17,14 @@ export function addPgVersions(app: App, offered: readonly PgVersion[]): void {
     },
     { querystring: z.strictObject({}) },
   )
-  app.get('/pg-versions', { schema }, async (_request, reply) => sendJson(reply, answer))
+  app.get('/pg-versions', { schema }, async (_request, reply) => {
+    const answer = await Promise.all(
+      pgVersions.map(async (version, index) => ({
+        version,
+        default: index === 0,
+        pgvector: await hasPgvector(version),
+      })),
+    )
+    return sendJson(reply, JSON.stringify(answer))
+  })
 }

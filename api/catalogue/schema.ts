@@ -92,8 +92,12 @@ export const pgVersionShape = output(
     .strictObject({
       version: z.string().describe('The major version, as pg_version takes it.'),
       default: z.boolean().describe('`true` for the version that a database gets when it names none.'),
+      pgvector: z.boolean().describe('`true` where `CREATE EXTENSION vector` works in a database of this version.'),
     })
-    .meta({ description: 'A major version of Postgres.', example: { version: '18', default: true } }),
+    .meta({
+      description: 'A major version of Postgres.',
+      example: { version: '18', default: true, pgvector: true },
+    }),
 )
 
 export const clientAddressShape = output(

@@ -39,7 +39,7 @@ import { startWorkloads } from './workloads/controllers.ts'
 import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
 
 export { RuntimeError } from './errors.ts'
-export { createPostgresImages } from './images/postgres.ts'
+export { createPostgresImages, imageHasPgvector } from './images/postgres.ts'
 export type { ImageResolver } from './images/resolver.ts'
 export type { Endpoints } from './network/endpoints.ts'
 export type { Copies } from './pool/index.ts'

@@ -9,6 +9,7 @@ import { access, chmod, copyFile, mkdir, readFile, rename, rm, symlink } from 'n
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { copyExtensions } from '../../extensions/store.ts'
 import { makeOwned, type Owner } from '../directories.ts'
 import { errorCode } from '../errors.ts'
 import { copyTree } from '../volumes/copier.ts'
@@ -21,27 +22,29 @@ type Installer = {
   packageBinaries(major: string): Promise<string | undefined>
   /** How `espalier instance ...` is run in an image. */
   instanceCommand(): Promise<Pick<ResolvedImage, 'commands' | 'env'>>
+  /** Copies the extensions of the home into the binaries of the npm packages; databases that run have them at once. */
+  addExtensions(major: string): Promise<void>
 }
 
 const instanceDirectory = fileURLToPath(new URL('../../../instance', import.meta.url))
 const arch = process.arch
 
+/** Calls a function once for each argument, however many ask at a time; again after a failure. */
+function once<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const made = new Map<string, Promise<T>>()
+  return key => {
+    const existing = made.get(key)
+    if (existing !== undefined) return existing
+    const fresh = make(key)
+    made.set(key, fresh)
+    fresh.catch(() => made.delete(key))
+    return fresh
+  }
+}
+
 export function createInstaller({ home, owner, packagesFrom = import.meta.filename }: InstallerOptions): Installer {
   const copies = join(home, 'binaries')
   const require = createRequire(packagesFrom)
-
-  /** Calls a function once for each argument, however many ask at a time; again after a failure. */
-  function once<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T> {
-    const made = new Map<string, Promise<T>>()
-    return key => {
-      const existing = made.get(key)
-      if (existing !== undefined) return existing
-      const fresh = make(key)
-      made.set(key, fresh)
-      fresh.catch(() => made.delete(key))
-      return fresh
-    }
-  }
 
   /** A directory `name` among the copies, made by `fill` unless it is there already. */
   async function copyOnce(name: string, fill: (directory: string) => Promise<void>): Promise<string> {
@@ -67,6 +70,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
     if (owner === undefined) {
       try {
         await makeLinks(native)
+        copyExtensions(home, major, native)
         return join(native, 'bin')
       } catch (error) {
         if (!['EACCES', 'EROFS', 'EPERM'].includes(errorCode(error) ?? '')) throw error
@@ -77,7 +81,16 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
       await copyTree({ source: native, target })
       await makeLinks(target)
     })
+    copyExtensions(home, major, directory)
     return join(directory, 'bin')
+  }
+
+  /** Also to copies of earlier releases: a database that has not been restarted since still runs from one. */
+  async function addExtensions(major: string): Promise<void> {
+    await installPackage(major)
+    for (const name of (await exists(copies)) ? readdirSync(copies) : []) {
+      if (name.startsWith(`postgres-${major}-`)) copyExtensions(home, major, join(copies, name))
+    }
   }
 
   function findPackage(major: string): string | undefined {
@@ -116,7 +129,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
   }
 
   const instance = once(installInstance)
-  return { packageBinaries: once(installPackage), instanceCommand: () => instance('') }
+  return { packageBinaries: once(installPackage), instanceCommand: () => instance(''), addExtensions }
 }
 
 async function exists(path: string): Promise<boolean> {

