@@ -64,7 +64,7 @@ export async function gather(
 }
 
 /** What waits in streams whose clients are slow: the room for all of it, and how long one may fetch nothing. */
-type Backlog = { readonly budget: Budget; readonly stalledMs: number }
+export type Backlog = { readonly budget: Budget; readonly stalledMs: number }
 
 /** Whether a client still fetches what it is sent, though its writer does not wait for it. */
 class Fetching {
