@@ -2,12 +2,13 @@
  * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does. A server of its own: it needs a configuration and a
  * Postgres, and nothing else of this project.
  */
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { makeAdminServer } from '../http/admin.ts'
+import type { ResponseRules } from '../http/exchange.ts'
 import { closeServer, type ListenAddress, listen } from '../http/listen.ts'
-import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
 import { makeServer } from '../http/server.ts'
 import { connectionAddress } from '../postgres/address.ts'
 import { Pool } from '../postgres/pool.ts'
@@ -15,11 +16,10 @@ import { schemaCacheText } from '../schema-cache/text.ts'
 import { describeConfiguration, type RestConfiguration, type Sources } from './configuration/index.ts'
 import { Listener } from './engine/listener.ts'
 import { Loader, type ReloadScope } from './engine/loader.ts'
-import { createMetrics } from './engine/metrics.ts'
-import { answerRequest } from './engine/service.ts'
-import { requestUnread, schemaNotLoaded } from './errors/catalogue.ts'
+import { createMetrics, type Metrics } from './engine/metrics.ts'
+import { requestUnread } from './errors/catalogue.ts'
 import { errorResponse, restErrorOf } from './errors/index.ts'
-import type { RestError } from './errors/rest-error.ts'
+import { RequestHandler } from './handler.ts'
 import { product } from './product.ts'
 import { RefusalLog } from './refusals/log.ts'
 
@@ -53,9 +53,9 @@ export type RestService = {
   /** The schema cache as JSON; undefined until the database has been read. */
   readonly schemaCache: () => Promise<string | undefined>
   /** Reads configuration and schema cache again. Resolves once that has succeeded. */
-  reload(scope?: ReloadScope): Promise<void>
-  /** Lets what is under way end, within seconds, and stops. */
-  stop(): Promise<void>
+  readonly reload: (scope?: ReloadScope) => Promise<void>
+  /** Stops after the requests under way, within seconds. */
+  readonly stop: () => Promise<void>
 }
 
 /** What pages may read of answers. */
@@ -80,174 +80,160 @@ export function adminListenAddress(configuration: RestConfiguration): ListenAddr
  * @throws ConfigurationError, ConfigurationSyntaxError; what listening fails with
  */
 export async function startRest(options: RestOptions): Promise<RestService> {
-  const { sources, logger, now = Date.now, admin = true } = options
-  const { onLost = () => {}, onLogLevel = () => {}, onListening = () => {} } = options
-  const loader = new Loader({
-    onLost,
-    onLogLevel,
-    sources,
-    logger,
-    now,
-    onLoad: (succeeded, seconds) => metrics.schemaCacheLoad(succeeded, seconds),
-    onTokenCache: event => metrics.tokenCache(event),
-  })
-  const { base } = loader
-  const database = connectionAddress(base.dbUri)
-  const pool = new Pool(
-    {
-      address: database,
-      size: options.poolSize ?? base.dbPool,
-      acquisitionTimeoutMs: base.dbPoolAcquisitionTimeout * 1_000,
-      maximumLifetimeMs: base.dbPoolMaxLifetime * 1_000,
-      maximumIdleMs: base.dbPoolMaxIdletime * 1_000,
-    },
-    now,
-  )
-  const refusals = new RefusalLog(logger, pool)
-  const metrics = createMetrics(() => pool.figures)
-  const listener = base.dbChannelEnabled
-    ? new Listener({
-        address: database,
-        channel: base.dbChannel,
-        logger,
-        onDisconnected: () => base.dbPoolAutomaticRecovery || onLost(),
-        onHeard: heard => void loader.load(heard === 'reload schema' ? 'schema' : 'everything'),
-      })
-    : undefined
+  const rest = new Rest(options)
+  await rest.start()
+  return rest
+}
 
-  async function handle(request: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
-    const start = performance.now()
-    const { state } = loader
-    const answered =
-      state === undefined
-        ? {
-            response: errorResponse(schemaNotLoaded(), base.clientErrorVerbosity === 'verbose'),
-            role: undefined,
-            error: undefined,
-            sql: undefined,
-            refused: undefined,
-          }
-        : await answerRequest(state, pool, request, body, signal)
-    const { response, role, error, refused } = answered
-    const sql = state?.configuration.logQuery ? answered.sql : undefined
-    // 499 is what nginx calls it; nobody is there to be told.
-    const status = signal.aborted ? 499 : response.status
-    const seconds = (performance.now() - start) / 1_000
-    metrics.request(request.method, status, seconds)
-    const line = {
-      method: request.method,
-      path: request.path,
-      status,
-      role,
-      milliseconds: Math.round(seconds * 1_000),
-      sql,
-    }
-    const cause = causeOf(error)
-    if (refused !== undefined && state?.configuration.logRefusals) {
-      refusals.tell(refused, { method: request.method, path: request.path })
-    }
-    if (response.stream !== undefined && !signal.aborted)
-      return { ...response, stream: logged(response.stream, line, signal) }
-    if (signal.aborted) logger.info(line, 'the client is gone')
-    else if (status >= 500)
-      logger.error({ ...line, code: error?.code, reason: error?.message, cause }, 'request failed')
-    else if (status >= 400) logger.warn({ ...line, code: error?.code }, 'request refused')
-    else if (logger.isLevelEnabled('info')) logger.info(line, 'request answered')
-    return response
+class Rest implements RestService {
+  readonly #options: RestOptions
+  readonly #loader: Loader
+  /** The configuration at the start, for what cannot change afterwards. */
+  readonly #base: RestConfiguration
+  readonly #pool: Pool
+  readonly #metrics: Metrics
+  readonly #listener: Listener | undefined
+  readonly #server: Server
+  readonly #adminServer: Server | undefined
+  #address: AddressInfo | string = ''
+
+  constructor(options: RestOptions) {
+    const { sources, logger, onLost = () => {}, onLogLevel = () => {}, now = Date.now } = options
+    this.#options = options
+    this.#loader = new Loader({
+      onLost,
+      onLogLevel,
+      sources,
+      logger,
+      now,
+      onLoad: (succeeded, seconds) => this.#metrics.schemaCacheLoad(succeeded, seconds),
+      onTokenCache: event => this.#metrics.tokenCache(event),
+    })
+    this.#base = this.#loader.base
+    this.#pool = this.#createPool(now)
+    this.#metrics = createMetrics(() => this.#pool.figures)
+    this.#listener = this.#createListener(onLost)
+    this.#server = this.#createServer()
+    this.#adminServer = this.#createAdminServer()
   }
 
-  /** Of an answer that goes out as it comes, only its end tells how it went. */
-  const logged =
-    (stream: NonNullable<HttpResponse['stream']>, line: object, signal: AbortSignal): HttpResponse['stream'] =>
-    async out => {
-      try {
-        await stream(out)
-        logger.info(line, 'request answered')
-      } catch (error) {
-        const { code, message } = restErrorOf(error, false)
-        if (signal.aborted) logger.info(line, 'the client is gone')
-        else logger.error({ ...line, code, reason: message }, 'an answer that had begun was cut off')
-        throw error
-      }
+  #createPool(now: () => number): Pool {
+    const { dbUri, dbPool, dbPoolAcquisitionTimeout, dbPoolMaxLifetime, dbPoolMaxIdletime } = this.#base
+    const settings = {
+      address: connectionAddress(dbUri),
+      size: this.#options.poolSize ?? dbPool,
+      acquisitionTimeoutMs: dbPoolAcquisitionTimeout * 1_000,
+      maximumLifetimeMs: dbPoolMaxLifetime * 1_000,
+      maximumIdleMs: dbPoolMaxIdletime * 1_000,
     }
-
-  const server = makeServer({
-    product,
-    maximumBodyBytes: base.serverMaxBodyBytes,
-    maximumHeaderBytes: base.serverMaxHeaderBytes,
-    maximumHeldBytes: base.serverMaxHeldBytes,
-    rules: () => {
-      const { configuration } = loader.state ?? { configuration: base }
-      const own = [
-        ...(configuration.keysetParameter === undefined ? [] : ['Link']),
-        ...(configuration.serverEtagEnabled ? ['ETag'] : []),
-      ]
-      const exposed = [exposedHeaders, ...own].join(', ')
-      const cors = { origins: configuration.serverCorsAllowedOrigins, methods, exposedHeaders: exposed }
-      return { cors, traceHeader: configuration.serverTraceHeader }
-    },
-    handle,
-    // What comes here has no part in a request's own answer: how much of it is said is not configured.
-    renderError: error => errorResponse(restErrorOf(error, false), true),
-    renderUnread: why => errorResponse(requestUnread(why, base.serverMaxHeaderBytes), true),
-  })
-  const address = await listen(server, listenAddress(base))
-  onListening(address)
-  const isReady = () =>
-    loader.state !== undefined && loader.failure === undefined && (listener === undefined || listener.isListening)
-  const configuration = () => describeConfiguration(loader.state?.configuration ?? base)
-  const schemaCache = async () => (loader.state === undefined ? undefined : schemaCacheText(loader.state.cache))
-  const metricsText = () => metrics.registry.metrics()
-  const adminAddress = admin ? adminListenAddress(base) : undefined
-  const adminServer =
-    adminAddress !== undefined
-      ? makeAdminServer({
-          isLive: () => server.listening,
-          isReady,
-          metrics: metricsText,
-          configuration: base.adminServerConfigEnabled ? configuration : undefined,
-          schemaCache,
-        })
-      : undefined
-  async function stop(): Promise<void> {
-    listener?.stop()
-    loader.stop()
-    await Promise.all([
-      closeServer(server, 10_000),
-      adminServer === undefined ? undefined : closeServer(adminServer, 1_000),
-    ])
-    pool.close()
+    return new Pool(settings, now)
   }
-  if (adminServer !== undefined && adminAddress !== undefined) {
+
+  #createListener(onLost: () => void): Listener | undefined {
+    const { dbUri, dbChannelEnabled, dbChannel, dbPoolAutomaticRecovery } = this.#base
+    if (!dbChannelEnabled) return undefined
+    return new Listener({
+      address: connectionAddress(dbUri),
+      channel: dbChannel,
+      logger: this.#options.logger,
+      onDisconnected: () => dbPoolAutomaticRecovery || onLost(),
+      onHeard: heard => void this.reload(heard === 'reload schema' ? 'schema' : 'everything'),
+    })
+  }
+
+  #createServer(): Server {
+    const { serverMaxBodyBytes, serverMaxHeaderBytes, serverMaxHeldBytes } = this.#base
+    const { logger } = this.#options
+    const [loader, pool, metrics] = [this.#loader, this.#pool, this.#metrics]
+    const handler = new RequestHandler({ loader, pool, metrics, refusals: new RefusalLog(logger, pool), logger })
+    return makeServer({
+      product,
+      maximumBodyBytes: serverMaxBodyBytes,
+      maximumHeaderBytes: serverMaxHeaderBytes,
+      maximumHeldBytes: serverMaxHeldBytes,
+      rules: () => responseRules(this.#configuration),
+      handle: handler.handle,
+      // These errors are outside of any request's answer: the configured verbosity does not apply.
+      renderError: error => errorResponse(restErrorOf(error, false), true),
+      renderUnread: why => errorResponse(requestUnread(why, serverMaxHeaderBytes), true),
+    })
+  }
+
+  #createAdminServer(): Server | undefined {
+    if (this.#adminListenAddress === undefined) return undefined
+    return makeAdminServer({
+      isLive: () => this.#server.listening,
+      isReady: this.isReady,
+      metrics: () => this.registry.metrics(),
+      configuration: this.#base.adminServerConfigEnabled ? this.configuration : undefined,
+      schemaCache: this.schemaCache,
+    })
+  }
+
+  get #adminListenAddress(): ListenAddress | undefined {
+    return this.#options.admin === false ? undefined : adminListenAddress(this.#base)
+  }
+
+  get #configuration(): RestConfiguration {
+    return this.#loader.state?.configuration ?? this.#base
+  }
+
+  /** @throws what listening fails with */
+  async start(): Promise<void> {
+    this.#address = await listen(this.#server, listenAddress(this.#base))
+    this.#options.onListening?.(this.#address)
     try {
-      await listen(adminServer, adminAddress)
+      const admin = this.#adminListenAddress
+      if (this.#adminServer !== undefined && admin !== undefined) await listen(this.#adminServer, admin)
     } catch (error) {
-      // What listens already would keep the process alive, and nobody could stop it.
-      await stop()
+      // The server that listens already would keep the process alive.
+      await this.stop()
       throw error
     }
+    await this.#listener?.start()
+    void this.reload()
   }
-  await listener?.start()
-  void loader.load('everything')
 
-  return {
-    address,
-    adminAddress: addressOnPort(adminServer?.address()),
-    isReady,
-    registry: metrics.registry,
-    configuration,
-    schemaCache,
-    reload: (scope = 'everything') => loader.load(scope),
-    stop,
+  get address(): AddressInfo | string {
+    return this.#address
+  }
+
+  get adminAddress(): AddressInfo | undefined {
+    const address = this.#adminServer?.address()
+    return typeof address === 'object' && address !== null ? address : undefined
+  }
+
+  get registry(): Registry {
+    return this.#metrics.registry
+  }
+
+  readonly isReady = (): boolean => {
+    const { state, failure } = this.#loader
+    return state !== undefined && failure === undefined && this.#listener?.isListening !== false
+  }
+
+  readonly configuration = (): string => describeConfiguration(this.#configuration)
+
+  readonly schemaCache = async (): Promise<string | undefined> => {
+    const { state } = this.#loader
+    return state === undefined ? undefined : schemaCacheText(state.cache)
+  }
+
+  readonly reload = (scope: ReloadScope = 'everything'): Promise<void> => this.#loader.load(scope)
+
+  readonly stop = async (): Promise<void> => {
+    this.#listener?.stop()
+    this.#loader.stop()
+    const admin = this.#adminServer
+    await Promise.all([closeServer(this.#server, 10_000), admin === undefined ? undefined : closeServer(admin, 1_000)])
+    this.#pool.close()
   }
 }
 
-const addressOnPort = (address: AddressInfo | string | null | undefined): AddressInfo | undefined =>
-  typeof address === 'object' && address !== null ? address : undefined
-
-/** Of an error that nobody foresaw, what it was; the client is not told. */
-function causeOf(error: RestError | undefined): string | undefined {
-  return error?.code === 'RSTX00' && error.cause instanceof Error
-    ? (error.cause.stack ?? error.cause.message)
-    : undefined
+/** What the server adds to answers under this configuration. */
+function responseRules(configuration: RestConfiguration): ResponseRules {
+  const { keysetParameter, serverEtagEnabled, serverCorsAllowedOrigins: origins, serverTraceHeader } = configuration
+  const own = [...(keysetParameter === undefined ? [] : ['Link']), ...(serverEtagEnabled ? ['ETag'] : [])]
+  const cors = { origins, methods, exposedHeaders: [exposedHeaders, ...own].join(', ') }
+  return { cors, traceHeader: serverTraceHeader }
 }

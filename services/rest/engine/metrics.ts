@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { CacheEvent } from '../../authentication/index.ts'
 import type { PoolFigures } from '../../postgres/pool.ts'
 
-type Metrics = {
+export type Metrics = {
   readonly registry: Registry
   request(method: string, status: number, seconds: number): void
   schemaCacheLoad(succeeded: boolean, seconds: number): void
