@@ -21,7 +21,7 @@ beforeAll(async () => {
   postgres = await startPostgres('17')
   await postgres.run('CREATE ROLE tool LOGIN; CREATE ROLE reader; GRANT reader TO tool; CREATE TABLE notes (id int)')
   const file = join(postgres.directory, 'tool.json')
-  writeFileSync(file, JSON.stringify({ database: postgres.uri('tool'), secret, 'body-limit': 100 }))
+  writeFileSync(file, JSON.stringify({ database: postgres.uri('tool'), secret, body_limit: 100 }))
   const child = spawn(process.execPath, [fileURLToPath(new URL('./testing/tool-service.ts', import.meta.url)), file])
   const ended = once(child, 'exit')
   child.stderr.pipe(process.stderr)

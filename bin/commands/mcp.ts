@@ -3,13 +3,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { type Logger, pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
-import {
-  readCredentialPaths,
-  readDatabaseNames,
-  readMcpDatabases,
-  readMcpSettings,
-} from '../../services/mcp/configuration/index.ts'
-import type { McpSources } from '../../services/mcp/configuration/reader.ts'
+import type { Sources } from '../../services/configuration/declaration.ts'
+import { readCredentialPaths, readDatabaseNames, readMcpSettings } from '../../services/mcp/configuration/index.ts'
 import type { HttpSettings, McpSettings } from '../../services/mcp/configuration/types.ts'
 import { initialiseCredentials } from '../../services/mcp/credentials/initial.ts'
 import { type McpService, serveMcpOverStdio, startMcp } from '../../services/mcp/index.ts'
@@ -70,7 +65,7 @@ function readFile(path: string): string {
 }
 
 /** As they are at this moment. */
-function sourcesOf(flags: Flags): McpSources {
+function sourcesOf(flags: Flags): Sources {
   const named = flags.get('config')
   const path = typeof named === 'string' ? named : existsSync(usualFile) ? usualFile : undefined
   return {
@@ -89,7 +84,7 @@ const shown = ({ family, address, port }: AddressInfo, isTls: boolean): string =
 function reloadOnSignal(flags: Flags, service: McpService, logger: Logger): void {
   process.on('SIGHUP', () => {
     try {
-      const databases = readMcpDatabases(sourcesOf(flags))
+      const databases = readMcpSettings(sourcesOf(flags)).databases
       service.setDatabases(databases)
       logger.info({ databases: databases.map(({ name }) => name) }, 'the databases have been read again')
     } catch (error) {

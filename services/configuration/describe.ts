@@ -1,32 +1,38 @@
-/** Prints a configuration in the form of its file, every key with its value, secrets masked. What is printed can be loaded again. */
-import { type Catalogue, fieldsOf, type Key } from './catalogue.ts'
+/** Prints a configuration of `key = value` lines: every key with its value, secrets masked, or every key at its default. What is printed can be loaded again. */
 import { MASK } from './connection-text.ts'
-import { keyOf } from './sources.ts'
+import { camelCase, type Declaration, type Key, keysOf, Open, type Settings } from './declaration.ts'
+import { isTable } from './document.ts'
 import { type Scalar, writeBinding } from './syntax.ts'
 
-type Value = Scalar | readonly string[] | Uint8Array | undefined
-
 /**
- * In the order of the catalogue, what has no fixed name at the end; a key that is not set is printed as the empty text that unsets it.
- * Masked: secrets, the passwords of URIs, and every value without a fixed name, since what is in it only its users know.
+ * In the order of the declaration, with open tables at the end; a key that is not set is printed as the empty text that unsets it.
+ * Masked: secrets, the passwords of URIs, and every value of an open table, since only its users know what is in it.
  */
-export function describeSettings<C extends Catalogue>(
-  catalogue: C,
-  values: { readonly [F in keyof C]?: Value },
-  open: { readonly prefix: string; readonly names: readonly string[] } = { prefix: '', names: [] },
-): string {
-  const lines = fieldsOf(catalogue).map(field => {
-    const key = keyOf(catalogue, field)
-    return writeBinding(key.name, printed(key, values[field]))
+export function describeSettings<Keys extends Declaration>(declaration: Keys, settings: Settings<Keys>): string {
+  const lines = keysOf(declaration).map(({ name, key, path }) => {
+    const value = path.reduce<unknown>((table, field) => (isTable(table) ? table[field] : undefined), settings)
+    return writeBinding(name, printed(key, value))
   })
-  const openLines = open.names.map(name => writeBinding(`${open.prefix}${name}`, MASK))
-  return `${[...lines, ...openLines].join('\n')}\n`
+  const fields = new Map<string, unknown>(Object.entries(settings))
+  const open = Object.entries(declaration).flatMap(([name, entry]) =>
+    entry instanceof Open
+      ? Object.keys(fields.get(camelCase(name)) ?? {}).map(own => writeBinding(`${name}.${own}`, MASK))
+      : [],
+  )
+  return `${[...lines, ...open].join('\n')}\n`
 }
 
-function printed({ isSecret, mask, type }: Key, value: Value): Scalar {
+function printed({ kind: { mask, type }, extras }: Key, value: unknown): Scalar {
   if (value === undefined) return ''
-  if (isSecret || value instanceof Uint8Array) return MASK
+  if (extras.isSecret || value instanceof Uint8Array) return MASK
   if (mask !== undefined) return mask(String(value))
   if (type === 'mode') return Number(value).toString(8)
-  return typeof value === 'object' ? value.join(', ') : value
+  if (Array.isArray(value)) return value.join(', ')
+  return typeof value === 'number' || typeof value === 'boolean' ? value : String(value)
 }
+
+/** A file with every key at its default, as a comment, below what the key means. */
+export const exampleFile = (declaration: Declaration): string =>
+  keysOf(declaration)
+    .map(({ name, key }) => `# ${key.extras.meaning}\n# ${writeBinding(name, key.default ?? '')}\n`)
+    .join('\n')

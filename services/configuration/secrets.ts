@@ -3,7 +3,7 @@
 /** Reads a file whole. */
 export type ReadFile = (path: string) => string | Buffer
 
-export type ReadText = { kind: 'text'; text: string } | { kind: 'refused'; rule: string }
+type ReadText = { kind: 'text'; text: string } | { kind: 'refused'; rule: string }
 
 /** The text of the file of `@path`, without one line end at its end. What is refused is said without the path's content. */
 export function readNamedFile(path: string, readFile: ReadFile): ReadText {

@@ -4,10 +4,11 @@
  * In a string `\n \r \t \" \\ \uXXXX` are escapes, `$(NAME)` is a variable of the environment and `$$` a dollar sign.
  * Whatever writeBinding writes, parseFile reads back as the same key and value. Knows the form only, not the keys.
  */
+import type { Document } from './document.ts'
 import { ConfigurationSyntaxError } from './errors.ts'
 
 export type Scalar = string | number | boolean
-export type Binding = { key: string; value: Scalar; line: number }
+type Binding = { key: string; value: Scalar; line: number }
 
 /** In UTF-16 code units. Generous for a file of some fifty keys, a key set among them. */
 export const MAX_FILE_LENGTH = 1_048_576
@@ -57,6 +58,19 @@ export function parseFile(text: string, environment: Environment): Binding[] {
     .replace(/^\uFEFF/, '')
     .split(/\r?\n/)
     .flatMap((content, index) => parseLine(new Line(content, index + 1), environment))
+}
+
+/** The file as a document; keys below `tables`, such as `app.settings.`, are in a table of that name. */
+export function parseDocument(text: string, environment: Environment, tables: readonly string[]): Document {
+  const root: Record<string, unknown> = {}
+  const lines = new Map<string, number>()
+  for (const { key, value, line } of parseFile(text, environment)) {
+    lines.set(key, line)
+    const table = tables.find(name => key.startsWith(`${name}.`))
+    if (table === undefined) root[key] = value
+    else root[table] = { ...(root[table] as object), [key.slice(table.length + 1)]: value }
+  }
+  return { root, problems: [], sourceOf: path => ({ kind: 'file', line: lines.get(path.join('.')) ?? 1 }) }
 }
 
 function parseLine(line: Line, environment: Environment): Binding[] {

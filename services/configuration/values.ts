@@ -4,13 +4,14 @@
  */
 import { z } from 'zod'
 import { isConnectionText, maskConnectionText, maskUserInfo } from './connection-text.ts'
+import { durationMs } from './duration.ts'
 
 /** As the documentation names them; a mode is text of octal digits in a file and a number here. */
 export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'list' | 'mode'
 export type Kind<Schema extends z.ZodType = z.ZodType> = {
   type: ValueType
-  /** Continues the sentence that the key begins. */
-  rule: string
+  /** Continues the sentence that the key begins; undefined: the schema has the rules. */
+  rule?: string
   schema: Schema
   /** What is printed of it, where that is not all. */
   mask?: (text: string) => string
@@ -86,6 +87,54 @@ export const name = () => text('must be a name of at most 63 bytes without contr
 /** Of a function, with its schema or without. */
 export const functionName = () =>
   text('must be the name of a function, of at most 255 characters', value => isPrintable(value) && value.length <= 255)
+
+/** Read as milliseconds. */
+export const duration = (leastMs: number, mostMs: number) => {
+  const { schema, type } = text('', value => durationMs(value) >= leastMs && durationMs(value) <= mostMs)
+  const rule = `must be a time like 500ms, 30s, 5m or 1h, from ${leastMs} ms to ${mostMs / 1_000} s`
+  return { type, rule, schema: schema.transform(durationMs) }
+}
+
+export const path = () =>
+  text('must be a path of 1 to 4096 characters', value => value !== '' && value.length <= 4_096 && isPrintable(value))
+
+export const words = () =>
+  text('must be 1 to 255 characters without control characters', value => {
+    return value !== '' && value.length <= 255 && isPrintable(value)
+  })
+
+/** `host:port`, `[host]:port` or `:port`, read as host and port. */
+export const listenAddress = () => {
+  const form = /^(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._*-]*)):(\d{1,5})$/
+  const parts = (value: string) => {
+    const [, bracketed, plain, port = ''] = form.exec(value) ?? []
+    return { host: bracketed ?? plain ?? '', port: Number(port) }
+  }
+  const { type, rule, schema } = text('must be an address like :8080, 127.0.0.1:8080 or [::1]:8080', value => {
+    return form.test(value) && parts(value).port <= 65_535
+  })
+  return { type, rule, schema: schema.transform(parts) }
+}
+
+/** A list of a file, or text with commas between the entries; empty entries of a text do not count. */
+export const entries = (rule: string, isRight: (entry: string) => boolean) => ({
+  type: 'list' as const,
+  rule,
+  schema: z
+    .union([
+      z.array(scalarText),
+      scalarText.transform(value =>
+        value
+          .split(',')
+          .map(entry => entry.trim())
+          .filter(entry => entry !== ''),
+      ),
+    ])
+    .refine(all => all.length <= 1_000 && all.every(entry => entry.length <= MAX_VALUE_LENGTH && isRight(entry))),
+})
+
+export const blocks = (isBlock: (text: string) => boolean) =>
+  entries('must be IP addresses or CIDR blocks like 10.0.0.0/8 or fd00::/8', isBlock)
 
 const list = (rule: string, isRight: (entries: string[]) => boolean) => ({
   type: 'list' as const,

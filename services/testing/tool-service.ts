@@ -9,11 +9,9 @@ import { stopSignal } from '../../server/signals.ts'
 import { bearerChallenge } from '../authentication/challenge.ts'
 import { AuthenticationError } from '../authentication/errors.ts'
 import { createAuthenticator } from '../authentication/index.ts'
-import { key, type Settings } from '../configuration/catalogue.ts'
+import { key, type Settings } from '../configuration/declaration.ts'
 import { describeSettings } from '../configuration/describe.ts'
-import { ConfigurationError } from '../configuration/errors.ts'
-import { readSettings } from '../configuration/reader.ts'
-import type { ConfigurationForm } from '../configuration/sources.ts'
+import { type Form, load } from '../configuration/loader.ts'
 import * as values from '../configuration/values.ts'
 import { HttpError } from '../http/errors.ts'
 import { closeServer, listen } from '../http/listen.ts'
@@ -35,19 +33,16 @@ import {
 } from '../process/workers.ts'
 import { readSchemaCache } from '../schema-cache/load.ts'
 
-const catalogue = {
-  database: key('database', values.connection(), 'postgresql://', 'Where to read.'),
-  connections: key('connections', values.whole(1, 100), 4, 'Most connections, over all workers.'),
-  workers: key('workers', values.whole(1, 8), 2, 'Worker processes.'),
-  secret: key('secret', values.secret(), '', 'What tokens are signed with.', { isSecret: true }),
-  bodyLimit: key('body-limit', values.whole(1, 1_000_000), 1_000, 'Most bytes of a body.'),
+const declaration = {
+  database: key(values.connection(), 'postgresql://', 'Where to read.'),
+  connections: key(values.whole(1, 100), 4, 'Most connections, over all workers.'),
+  workers: key(values.whole(1, 8), 2, 'Worker processes.'),
+  secret: key(values.secret(), '', 'What tokens are signed with.', { isSecret: true }),
+  body_limit: key(values.whole(1, 1_000_000), 1_000, 'Most bytes of a body.'),
 }
-const form: ConfigurationForm<typeof catalogue> = {
-  catalogue,
-  parse: text => Object.entries(JSON.parse(text)).map(([key, value]) => ({ key, value: String(value), line: 1 })),
+const form: Form = {
+  parse: ({ text }) => ({ root: JSON.parse(text), sourceOf: () => ({ kind: 'file', line: 1 }), problems: [] }),
   environmentPrefix: 'TOOL_',
-  databasePrefixes: [],
-  heedsDatabase: () => false,
 }
 
 const json = (status: number, value: unknown, headers: HttpResponse['headers'] = []): HttpResponse => ({
@@ -68,7 +63,7 @@ function renderError(error: unknown): HttpResponse {
 }
 
 async function start(
-  settings: Settings<typeof catalogue>,
+  settings: Settings<typeof declaration>,
   { poolSize, onListening }: WorkerShare,
 ): Promise<WorkerService<'schema'>> {
   const address = connectionAddress(settings.database)
@@ -116,7 +111,7 @@ async function start(
   onListening(await listen(server, { host: '127.0.0.1', port: 0 }))
   return {
     isReady: () => server.listening,
-    configuration: () => describeSettings(catalogue, settings),
+    configuration: () => describeSettings(declaration, settings),
     registry,
     async reload() {
       tables = await readTables()
@@ -129,12 +124,12 @@ async function start(
 }
 
 const file = readFileSync(process.argv[2] ?? '', 'utf8')
-const { settings, problems } = readSettings(form, {
-  file,
+const { settings, check } = load(declaration, form, {
+  file: { text: file },
   environment: process.env,
   readFile: path => readFileSync(path),
 })
-if (problems.length > 0) throw new ConfigurationError(problems)
+check()
 if (isWorker) {
   process.exitCode = await serveAsWorker(
     share => start(settings, share),
@@ -145,7 +140,7 @@ if (isWorker) {
   const workers = await startWorkers<'schema'>({
     workers: settings.workers,
     poolSize: settings.connections,
-    configuration: describeSettings(catalogue, settings),
+    configuration: describeSettings(declaration, settings),
     admin: { host: '127.0.0.1', port: 0 },
     logger: pino({ level: 'silent' }),
   })

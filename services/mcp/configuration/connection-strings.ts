@@ -1,9 +1,10 @@
 /** A whole connection string in one variable, `ESPALIER_DB_URI` or `ESPALIER_DB_<n>_URI`: as if each of its parts had a variable of its own. */
 import { readConnectionText } from '../../configuration/connection-text.ts'
+import type { Environment } from '../../configuration/declaration.ts'
+import type { Problem } from '../../configuration/errors.ts'
 import { isHarmlessKeyword } from '../../postgres/address.ts'
-import type { Environment } from './reader.ts'
 
-const variable = /^ESPALIER_(DB_(?:(\d{1,3})_)?URI)$/
+const variable = /^ESPALIER_DB_(?:(\d{1,3})_)?URI$/
 /** By the keywords of libpq. */
 const parts: Readonly<Record<string, string>> = {
   host: 'HOST',
@@ -22,13 +23,7 @@ const parts: Readonly<Record<string, string>> = {
 const isPassedOver = (keyword: string): boolean =>
   isHarmlessKeyword(keyword) || keyword === 'application_name' || keyword === 'fallback_application_name'
 
-/** `variable`: named without its prefix. */
-type Wrong = { readonly key: string; readonly variable: string; readonly rule: string }
-
-type WithoutStrings = {
-  readonly environment: Environment
-  readonly wrong: readonly Wrong[]
-}
+type WithoutStrings = { readonly environment: Environment; readonly wrong: readonly Problem[] }
 
 const noString = 'must be a connection string of Postgres, such as postgresql://user@host/database'
 
@@ -47,14 +42,15 @@ const writtenOf = (keyword: string, value: string): string =>
 
 /** A part that has a variable itself is what that says. */
 export function withoutConnectionStrings(environment: Environment): WithoutStrings {
-  const wrong: Wrong[] = []
+  const wrong: Problem[] = []
   const given = Object.entries(environment).flatMap(([name, value = '']): [string, string][] => {
     const found = variable.exec(name)
     if (found === null || value === '') return []
     const keywords = readConnectionText(value)
-    const [, own = '', number = '1'] = found
+    const [, number = '1'] = found
     const rule = ruleBroken(keywords)
-    if (rule !== undefined) wrong.push({ key: `databases[${Number(number) - 1}]`, variable: own, rule })
+    const source = { kind: 'environment', variable: name } as const
+    if (rule !== undefined) wrong.push({ key: `databases[${Number(number) - 1}]`, source, rule })
     return [...(keywords ?? [])].flatMap(([keyword, part]): [string, string][] => {
       const field = parts[keyword]
       return field === undefined ? [] : [[name.replace(/URI$/, field), writtenOf(keyword, part)]]

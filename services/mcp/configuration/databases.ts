@@ -1,159 +1,120 @@
 /**
- * The databases: `databases` of the file, and for the n-th `ESPALIER_DB_n_HOST` and the like, without the number for the first. What is said
- * of the first nowhere is taken from the variables of Postgres, `PGHOST` and the like.
+ * The databases: `databases` of the file, and for the n-th `ESPALIER_DB_n_HOST` and the like, without the number for the first. What no source says
+ * of the first is taken from the variables of Postgres, `PGHOST` and the like.
  */
-import { choice, secret, truth, whole } from '../../configuration/values.ts'
-import { connectionName, duration, path, port, userNames, words } from './kinds.ts'
-import type { Elsewhere, Environment, SettingsReader } from './reader.ts'
+import { key, List, optional, type Settings, type Sources } from '../../configuration/declaration.ts'
+import type { Checks } from '../../configuration/loader.ts'
+import * as values from '../../configuration/values.ts'
 import type { DatabaseSettings } from './types.ts'
 
 const mostDatabases = 100
-const fields = [
-  ...['NAME', 'HOST', 'PORT', 'DATABASE', 'USER', 'PASSWORD', 'PASSWORD_FILE', 'SSLMODE', 'SSLROOTCERT', 'SSLCERT'],
-  ...[
-    'SSLKEY',
-    'CHANNEL_BINDING',
-    'ALLOW_WRITES',
-    'ALLOW_UNCONFIRMED',
-    'ALLOW_PRIVILEGED_LOGIN',
-    'SHOW_SECRETS',
-    'POOL_MAX_CONNS',
-    'POOL_MIN_CONNS',
-    'POOL_MAX_CONN_IDLE_TIME',
-    'POOL_MAX_CONN_LIFETIME',
-    'POOL_HEALTH_CHECK_PERIOD',
-    'CONNECT_TIMEOUT',
-    'STATEMENT_TIMEOUT',
-    'METADATA_TTL',
-  ],
-  'AVAILABLE_TO_USERS',
-]
-const ofPostgres: Readonly<Record<string, string>> = {
-  host: 'PGHOST',
-  port: 'PGPORT',
-  database: 'PGDATABASE',
-  user: 'PGUSER',
-  password: 'PGPASSWORD',
-  sslmode: 'PGSSLMODE',
-  sslrootcert: 'PGSSLROOTCERT',
-  sslcert: 'PGSSLCERT',
-  sslkey: 'PGSSLKEY',
-  channel_binding: 'PGCHANNELBINDING',
+
+const connectionName = () =>
+  values.text('must be 1 to 63 letters, digits and . _ -', value => /^[A-Za-z0-9._-]{1,63}$/.test(value))
+const userNames = () => values.entries('must be names of users', entry => entry.length <= 128 && !/\p{Cc}/u.test(entry))
+
+function keysOfOne(isFirst: boolean) {
+  const ofFirst = (flag: string | undefined, fallback?: string) =>
+    isFirst ? { ...(flag && { flag }), ...(fallback && { fallbacks: [fallback] }) } : {}
+  return {
+    name: optional(connectionName(), ofFirst('db-name')),
+    host: key(values.words(), 'localhost', ofFirst('db-host', 'PGHOST')),
+    port: key(values.whole(1, 65_535), 5_432, ofFirst('db-port', 'PGPORT')),
+    database: optional(values.words(), ofFirst('db-database', 'PGDATABASE')),
+    user: key(values.words(), 'postgres', ofFirst('db-user', 'PGUSER')),
+    password: optional(values.secret(), { file: '_file', isSecret: true }, ofFirst(undefined, 'PGPASSWORD')),
+    sslmode: key(
+      values.choice('disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'),
+      'prefer',
+      ofFirst('db-sslmode', 'PGSSLMODE'),
+    ),
+    sslrootcert: optional(values.path(), ofFirst(undefined, 'PGSSLROOTCERT')),
+    sslcert: optional(values.path(), ofFirst(undefined, 'PGSSLCERT')),
+    sslkey: optional(values.path(), ofFirst(undefined, 'PGSSLKEY')),
+    channel_binding: key(
+      values.choice('disable', 'prefer', 'require'),
+      'prefer',
+      ofFirst(undefined, 'PGCHANNELBINDING'),
+    ),
+    allow_writes: key(values.truth(), false),
+    allow_unconfirmed: key(values.truth(), false),
+    allow_privileged_login: key(values.truth(), false),
+    show_secrets: key(values.truth(), false),
+    pool_max_conns: key(values.whole(1, 1_000), 8),
+    pool_min_conns: key(values.whole(0, 1_000), 0),
+    pool_max_conn_idle_time: key(values.duration(1_000, 86_400_000), '30m'),
+    pool_max_conn_lifetime: key(values.duration(1_000, 86_400_000), '1h'),
+    pool_health_check_period: key(values.duration(1_000, 3_600_000), '30s'),
+    connect_timeout: key(values.duration(100, 600_000), '10s'),
+    statement_timeout: key(values.duration(100, 86_400_000), '30s'),
+    metadata_ttl: key(values.duration(0, 86_400_000), '5m'),
+    available_to_users: optional(userNames()),
+  }
 }
-const flags: Readonly<Record<string, string>> = {
-  name: 'db-name',
-  host: 'db-host',
-  port: 'db-port',
-  database: 'db-database',
-  user: 'db-user',
-  sslmode: 'db-sslmode',
-}
+
+const [firstKeys, otherKeys] = [keysOfOne(true), keysOfOne(false)]
+
 /** That there is a database at all; a password or a mode alone does not say so. */
-const telling = ['host', 'database', 'user', 'name']
+const telling = ['host', 'database', 'user', 'name'] as const
+const variables = new Set(['password_file', ...Object.keys(firstKeys)].map(name => name.toUpperCase()))
 
-/** The highest number that a variable has. */
-function highestNumber(environment: Environment): number {
-  const numbers = Object.keys(environment).flatMap(variable => {
-    const [, number, field = ''] = /^ESPALIER_DB_(\d{1,3})_([A-Z_]+)$/.exec(variable) ?? []
-    return number !== undefined && fields.includes(field) && environment[variable] ? [Number(number)] : []
+function countOutsideFile({ environment, flags }: Sources): number {
+  const numbers = Object.entries(environment).flatMap(([variable, value]) => {
+    const [, number, name = ''] = /^ESPALIER_DB_(\d{1,3})_([A-Z_]+)$/.exec(variable) ?? []
+    return number !== undefined && variables.has(name) && value ? [Number(number)] : []
   })
-  return Math.max(0, ...numbers)
+  const isFirstTold = telling.some(name => {
+    const fallback = firstKeys[name].extras.fallbacks?.[0] ?? ''
+    return environment[`ESPALIER_DB_${name.toUpperCase()}`] || environment[fallback] || flags?.get(`db-${name}`)
+  })
+  return Math.max(0, isFirstTold ? 1 : 0, ...numbers)
 }
 
-const elsewhereOf = (index: number, field: string): Elsewhere => {
-  const upper = field.toUpperCase()
-  const numbered = `DB_${index + 1}_${upper}`
-  if (index > 0) return { variables: [numbered] }
-  const [fallback, flag] = [ofPostgres[field], flags[field]]
-  return {
-    variables: [numbered, `DB_${upper}`],
-    ...(fallback === undefined ? {} : { fallbacks: [fallback] }),
-    ...(flag === undefined ? {} : { flag }),
-  }
-}
+export const databases = new List(index => (index === 0 ? firstKeys : otherKeys), mostDatabases, countOutsideFile)
 
-function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
-  const table = `databases[${index}]`
-  const key = (field: string) => `${table}.${field}`
-  const at = (field: string) => [key(field), elsewhereOf(index, field)] as const
-  const take = <Value>(field: string, read: (key: string, elsewhere: Elsewhere) => Value) => read(...at(field))
-  const file = (field: string) => take(field, (name, elsewhere) => reader.take(name, path(), elsewhere))
-  const text = (field: string) => take(field, (name, elsewhere) => reader.take(name, words(), elsewhere))
-  const flag = (field: string) => take(field, (name, elsewhere) => reader.take(name, truth(), elsewhere)) ?? false
-  const time = (field: string, least: number, most: number) =>
-    take(field, (name, elsewhere) => reader.take(name, duration(least, most), elsewhere))
-  const bindings = choice('disable', 'prefer', 'require')
-  const modes = choice('disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full')
+type Given = Settings<typeof firstKeys>
 
-  if (!telling.some(field => reader.isGiven(...at(field))))
-    reader.refuse(table, 'must have a host, a database or a name; numbers of databases have no gaps')
-  const poolSize = take('pool_max_conns', (one, elsewhere) => reader.take(one, whole(1, 1_000), elsewhere)) ?? 8
-  const poolMinimum = take('pool_min_conns', (one, elsewhere) => reader.take(one, whole(0, 1_000), elsewhere)) ?? 0
-  if (poolMinimum > poolSize)
-    reader.refuse(
-      key('pool_min_conns'),
-      `must not be more than pool_max_conns, which is ${poolSize}`,
-      elsewhereOf(index, 'pool_min_conns'),
-    )
-  const name = take('name', (one, elsewhere) => reader.take(one, connectionName(), elsewhere))
+function settingsOf(given: Given): DatabaseSettings {
+  const { poolMaxConns, poolMinConns, poolMaxConnIdleTime, poolMaxConnLifetime, poolHealthCheckPeriod, ...rest } = given
+  const { connectTimeout, statementTimeout, metadataTtl, ...same } = rest
   // A connection that is only named is named after its database.
-  const database = text('database') ?? name ?? 'postgres'
-  const sslcert = file('sslcert')
-  const sslkey = file('sslkey')
-  if ((sslcert === undefined) !== (sslkey === undefined))
-    reader.refuse(
-      key(sslcert === undefined ? 'sslkey' : 'sslcert'),
-      'must be given together with its key or certificate',
-    )
+  const database = given.database ?? given.name ?? 'postgres'
   return {
-    name: name ?? database,
-    host: text('host') ?? 'localhost',
-    port: take('port', (one, elsewhere) => reader.take(one, port(), elsewhere)) ?? 5432,
+    ...same,
+    name: given.name ?? database,
     database,
-    user: text('user') ?? 'postgres',
-    password: take('password', (one, elsewhere) => reader.secret(one, secret(), elsewhere)),
-    sslmode: take('sslmode', (one, elsewhere) => reader.take(one, modes, elsewhere)) ?? 'prefer',
-    sslrootcert: file('sslrootcert'),
-    sslcert,
-    sslkey,
-    channelBinding: take('channel_binding', (one, elsewhere) => reader.take(one, bindings, elsewhere)) ?? 'prefer',
-    allowWrites: flag('allow_writes'),
-    allowUnconfirmed: flag('allow_unconfirmed'),
-    allowPrivilegedLogin: flag('allow_privileged_login'),
-    showSecrets: flag('show_secrets'),
-    poolSize,
-    poolMinimum,
-    poolIdleMs: time('pool_max_conn_idle_time', 1_000, 86_400_000) ?? 1_800_000,
-    poolLifetimeMs: time('pool_max_conn_lifetime', 1_000, 86_400_000) ?? 3_600_000,
-    poolCheckMs: time('pool_health_check_period', 1_000, 3_600_000) ?? 30_000,
-    connectTimeoutMs: time('connect_timeout', 100, 600_000) ?? 10_000,
-    statementTimeoutMs: time('statement_timeout', 100, 86_400_000) ?? 30_000,
-    metadataMs: time('metadata_ttl', 0, 86_400_000) ?? 300_000,
-    availableToUsers: take('available_to_users', (one, elsewhere) => reader.take(one, userNames(), elsewhere)),
+    poolSize: poolMaxConns,
+    poolMinimum: poolMinConns,
+    poolIdleMs: poolMaxConnIdleTime,
+    poolLifetimeMs: poolMaxConnLifetime,
+    poolCheckMs: poolHealthCheckPeriod,
+    connectTimeoutMs: connectTimeout,
+    statementTimeoutMs: statementTimeout,
+    metadataMs: metadataTtl,
   }
 }
 
-export function countDatabases(reader: SettingsReader): number {
-  const ofFirst = telling.some(field => reader.isGiven(`databases[0].${field}`, elsewhereOf(0, field)))
-  return Math.max(reader.count('databases'), highestNumber(reader.environment), ofFirst ? 1 : 0)
-}
-
-export function readDatabases(reader: SettingsReader): DatabaseSettings[] {
-  const count = countDatabases(reader)
-  if (count === 0) {
-    reader.refuse('databases', 'must have a database: in the file, or by ESPALIER_DB_HOST, or by PGHOST')
-    return []
+/** Databases, with the rules that concern several of their keys. */
+export function databasesOf(all: readonly Given[], { refuse, isGiven }: Checks): DatabaseSettings[] {
+  if (all.length === 0) refuse('databases', 'must have a database: in the file, or by ESPALIER_DB_HOST, or by PGHOST')
+  for (const [index, { poolMaxConns, poolMinConns, sslcert, sslkey }] of all.entries()) {
+    const table = `databases[${index}]`
+    if (!telling.some(name => isGiven(`${table}.${name}`)))
+      refuse(table, 'must have a host, a database or a name; numbers of databases have no gaps')
+    if (poolMinConns > poolMaxConns)
+      refuse(`${table}.pool_min_conns`, `must not be more than pool_max_conns, which is ${poolMaxConns}`)
+    if ((sslcert === undefined) !== (sslkey === undefined))
+      refuse(
+        `${table}.${sslcert === undefined ? 'sslkey' : 'sslcert'}`,
+        'must be given together with its key or certificate',
+      )
   }
-  if (count > mostDatabases) {
-    reader.refuse('databases', `must have at most ${mostDatabases} databases`)
-    return []
-  }
-  const databases = Array.from({ length: count }, (_, index) => readDatabase(reader, index))
-  for (const [index, { name }] of databases.entries()) {
-    const first = databases.findIndex(other => other.name === name)
+  const settings = all.map(settingsOf)
+  for (const [index, { name }] of settings.entries()) {
+    const first = settings.findIndex(other => other.name === name)
     if (first === index) continue
     const rule = `must be another name than that of databases[${first}]; without one it is the name of the database`
-    reader.refuse(`databases[${index}].name`, rule, elsewhereOf(index, 'name'))
+    refuse(`databases[${index}].name`, rule)
   }
-  return databases
+  return settings
 }

@@ -1,21 +1,30 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { keysOf } from '../../configuration/declaration.ts'
 import { ConfigurationError } from '../../configuration/errors.ts'
-import { readMcpSettings } from './index.ts'
+import { databases } from './databases.ts'
+import { readMcpSettings, variablesOf } from './index.ts'
+import { keys } from './keys.ts'
 
 /** Other parts of the page are about other files. */
 const [text = ''] = /^## Configuration\n[\s\S]*?(?=^## )/m.exec(readFileSync('docs/mcp.md', 'utf8')) ?? []
 /** In the tables of keys: the first cell, and the variables of the second. */
-const rows = [...text.matchAll(/^\| (`[^|]*) \| ([^|]*) \|/gm)].map(([, keys = '', places = '']) => ({
-  keys: [...keys.matchAll(/`([^`]+)`/g)].map(([, key = '']) => key),
-  variables: [...places.matchAll(/`([A-Z][A-Z_<>]*)`/g)].map(([, variable = '']) => variable),
-}))
+const rows = [...text.matchAll(/^\| (`[^|]*) \| ([^|]*) \|([^|]*)\|/gm)].map(
+  ([, keys = '', places = '', initial = '']) => ({
+    keys: [...keys.matchAll(/`([^`]+)`/g)].map(([, key = '']) => key),
+    places,
+    default: initial.trim(),
+    variables: [...places.matchAll(/`([A-Z][A-Z_<>]*)`/g)].map(([, variable = '']) => variable),
+  }),
+)
 const general = rows.filter(
   ({ keys: [key = ''] }) =>
     key.includes('.') || ['data_dir', 'secret', 'log_level', 'custom_definitions_path'].includes(key),
 )
 const ofDatabases = rows.filter(row => !general.includes(row) && row.variables.length > 0)
 
+/** As the tables have it: those of databases by their end. */
+const variableOf = (variables: readonly string[]) => (variables.at(-1) ?? '').replace(/^DB_/, '')
 const concrete = (name: string) => name.replaceAll('<provider>', 'openai').replaceAll('<PROVIDER>', 'OPENAI')
 const example = (name: string) => concrete(name).replace('<name>', 'query_database').replace('<NAME>', 'QUERY_DATABASE')
 
@@ -64,14 +73,29 @@ test('every variable that is documented is read', () => {
   }
 })
 
-test('every key that is taken is documented', () => {
-  const source = ['index', 'http', 'providers', 'databases'].map(name =>
-    readFileSync(`services/mcp/configuration/${name}.ts`, 'utf8'),
-  )
-  const taken = source.flatMap(one => [...one.matchAll(/take\(\s*'([a-z][a-z_.]*)'/g)].map(([, key = '']) => key))
-  const documented = rows.flatMap(row => row.keys)
-  expect(taken.length).toBeGreaterThan(15)
-  expect(taken.filter(key => !documented.includes(key))).toEqual([])
+test('every key is documented with its variable, its flag and its default', () => {
+  const ofFirst = keysOf(databases.keys(0)).map(({ name, key }) => ({ name, key, path: `databases[0].${name}` }))
+  const all = [...keysOf(keys).map(({ name, key }) => ({ name, key, path: name })), ...ofFirst]
+  for (const { name, key, path } of all) {
+    const { flag, isFlagOnly, variables = variablesOf(path) } = key.extras
+    if (isFlagOnly) {
+      expect(text).toContain(`\`-${flag}\``)
+      continue
+    }
+    const documented = name.startsWith('knowledgebase.embedding_')
+      ? 'knowledgebase.embedding_...'
+      : name.replace(/\.(voyage|openai|anthropic|gemini)_/, '.<provider>_')
+    const [row, ...more] = rows.filter(one => one.keys.includes(documented))
+    expect([name, row?.keys.length, more]).toEqual([name, expect.any(Number), []])
+    if (documented === name)
+      expect([name, row?.variables]).toEqual([name, expect.arrayContaining([variableOf(variables)])])
+    if (flag !== undefined) expect([name, row?.places]).toEqual([name, expect.stringContaining(`\`-${flag}\``)])
+    if (key.default !== undefined && key.default !== '' && documented === name)
+      expect([name, row?.default]).toEqual([name, `\`${key.default}\``])
+  }
+  const names = [...all.map(({ name }) => name), 'knowledgebase.embedding_...']
+  const isDeclared = (key: string) => /^builtins\./.test(key) || names.includes(key.replace('<provider>', 'openai'))
+  expect(rows.flatMap(row => row.keys).filter(key => !isDeclared(key) && !/^[A-Z]/.test(key))).toEqual([])
 })
 
 test('the example is right', () => {

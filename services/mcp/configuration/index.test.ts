@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import type { Sources } from '../../configuration/declaration.ts'
 import { ConfigurationError } from '../../configuration/errors.ts'
-import { readCredentialPaths, readMcpDatabases, readMcpSettings } from './index.ts'
-import type { McpSources } from './reader.ts'
+import { readCredentialPaths, readMcpSettings } from './index.ts'
 
 type Given = {
   file?: string
@@ -11,7 +11,7 @@ type Given = {
   files?: Record<string, string>
 }
 
-const sources = ({ file, environment = {}, flags = {}, files = {} }: Given): McpSources => ({
+const sources = ({ file, environment = {}, flags = {}, files = {} }: Given): Sources => ({
   file: file === undefined ? undefined : { path: '/etc/espalier/mcp.yaml', text: file },
   environment,
   flags: new Map(Object.entries(flags)),
@@ -248,8 +248,8 @@ test('what a pool keeps, and for how long, is of each database', () => {
   ])
   const file = 'databases: [{name: a, pool_max_conns: 2, pool_min_conns: 3, pool_max_conn_idle_time: 1}]'
   expect(problemsOf({ file })).toEqual([
-    'databases[0].pool_min_conns (/etc/espalier/mcp.yaml, line 1) must not be more than pool_max_conns, which is 2',
     expect.stringMatching(/^databases\[0\]\.pool_max_conn_idle_time .* must be a time like/),
+    'databases[0].pool_min_conns (/etc/espalier/mcp.yaml, line 1) must not be more than pool_max_conns, which is 2',
   ])
 })
 
@@ -304,7 +304,7 @@ test('numbered variables make databases, and add to those of the file', () => {
     { name: 'x', host: 'x', user: 'of-file' },
     { name: 'y', host: 'two' },
   ])
-  expect(readMcpDatabases(sources({ file }))).toHaveLength(2)
+  expect(read({ file }).databases).toHaveLength(2)
 })
 
 test('without authentication it listens on this machine alone, unless an address says otherwise', () => {

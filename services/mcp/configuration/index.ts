@@ -1,115 +1,138 @@
 /**
- * The configuration of the tool server: command line over environment over file over defaults. It promises settings that can be used, or all
- * that is wrong at once, each with its place and its rule, and never with a value, which may be a secret.
+ * The configuration of the tool server: command line over environment over file over defaults. It returns settings that can be used, or reports all
+ * that is wrong at once, each problem with its place and its rule, and never with a value, which may be a secret.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { ConfigurationError } from '../../configuration/errors.ts'
-import { choice, text, truth, whole } from '../../configuration/values.ts'
+import type { Settings, Sources } from '../../configuration/declaration.ts'
+import { ConfigurationError, type Problem } from '../../configuration/errors.ts'
+import { type Checks, type Form, type Loaded, load } from '../../configuration/loader.ts'
+import { readNamedFile } from '../../configuration/secrets.ts'
+import { parseYaml } from '../../configuration/yaml.ts'
 import { type CustomDefinitions, readDefinitions } from '../custom/read.ts'
-import { readDisabled } from './builtins.ts'
 import { withoutConnectionStrings } from './connection-strings.ts'
-import { countDatabases, readDatabases } from './databases.ts'
-import { readHttp } from './http.ts'
-import { path } from './kinds.ts'
-import { readEmbedding, readKnowledgebase, readLlm } from './providers.ts'
-import { type McpSources, SettingsReader } from './reader.ts'
-import type { DatabaseSettings, McpSettings } from './types.ts'
+import { databasesOf } from './databases.ts'
+import { keys } from './keys.ts'
+import { embeddingOf, knowledgebaseOf, llmOf } from './providers.ts'
+import type { DatabaseSettings, HttpSettings, McpSettings } from './types.ts'
 
 const sealingKeyBytes = 32
-const megabyte = 1_048_576
+const defaultPort = 8080
 
-function readLimits(reader: SettingsReader): McpSettings['limits'] {
-  const limit = (name: string, least: number, most: number) =>
-    reader.take(`limits.${name}`, whole(least, most), { variables: [`LIMIT_${name.toUpperCase()}`] })
-  const resultTokens = limit('result_tokens', 200, 1_000_000)
+/** Where a variable is not called as its key is: those of databases have their number, and some sections a shorter name. */
+export function variablesOf(name: string): string[] {
+  const [, index = '', field] = /^databases\[(\d+)\]\.(\w+)$/.exec(name) ?? []
+  const upper = (field ?? name).replaceAll('.', '_').toUpperCase()
+  if (field !== undefined) return [`DB_${Number(index) + 1}_${upper}`, ...(index === '0' ? [`DB_${upper}`] : [])]
+  return [
+    upper
+      .replace(/^HTTP_(?=TLS|AUTH)/, '')
+      .replace(/^HTTP_CLIENT_IP/, 'HTTP')
+      .replace(/^KNOWLEDGEBASE/, 'KB')
+      .replace(/^LIMITS/, 'LIMIT'),
+  ]
+}
+
+const form: Form = { parse: file => parseYaml(file), environmentPrefix: 'ESPALIER_', variablesOf }
+
+type Given = Settings<typeof keys>
+
+/** undefined: over stdio. All of it is checked in any case. */
+function httpOf({ http, noAuth }: Given, refuse: Checks['refuse']): HttpSettings | undefined {
+  const { tls, address, auth } = http
+  if (tls.enabled && tls.certFile === undefined) refuse('http.tls.cert_file', 'must be given where TLS is on')
+  if (tls.enabled && tls.keyFile === undefined) refuse('http.tls.key_file', 'must be given where TLS is on')
+  if (!http.enabled) return undefined
+  const { certFile = '', keyFile = '', chainFile } = tls
+  const { rateLimitMaxAttempts, maxFailedAttemptsBeforeLockout, ...same } = auth
+  const enabled = auth.enabled && !noAuth
   return {
-    resultTokens: resultTokens ?? 10_000,
-    queryTokens: limit('query_tokens', 200, 1_000_000) ?? resultTokens ?? 50_000,
-    resultBytes: limit('result_bytes', 10_000, 1_024 * megabyte) ?? 8 * megabyte,
-    requestBytes: limit('request_bytes', 1_000, 1_024 * megabyte) ?? 10 * megabyte,
+    // A client that needs no token is to be on this machine, unless an address says otherwise.
+    host: address === undefined ? (enabled ? '*' : '127.0.0.1') : address.host || '*',
+    port: address?.port ?? defaultPort,
+    tls: tls.enabled ? { certificateFile: certFile, keyFile, chainFile } : undefined,
+    allowedOrigins: http.allowedOrigins,
+    trustedProxies: http.clientIp.trustedProxies,
+    authentication: {
+      ...same,
+      enabled,
+      rateLimitMaximumAttempts: rateLimitMaxAttempts,
+      maximumFailedAttemptsBeforeLockout: maxFailedAttemptsBeforeLockout,
+    },
   }
 }
 
-/** Of all replicas the same, where one is given: what one has sealed another opens. */
-function readSealingKey(reader: SettingsReader): Uint8Array {
-  const kind = text('must have 32 to 4096 characters', value => value.length >= 32 && value.length <= 4_096)
-  const secret = reader.secret('secret', kind, { variables: ['SECRET'] })
+/** The same for all replicas if a secret is given: what one has sealed another opens. */
+function sealingKeyOf({ secret }: Given): Uint8Array {
   if (secret === undefined) return new Uint8Array(randomBytes(sealingKeyBytes))
   return new Uint8Array(createHash('sha256').update('espalier mcp sealing key\0').update(secret).digest())
 }
 
-function readLogLevel(reader: SettingsReader): string {
-  const levels = choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')
-  const level = reader.take('log_level', levels, { variables: ['LOG'] }) ?? 'info'
-  const isDebugging = reader.take('-debug', truth(), { flag: 'debug' }) ?? false
-  return isDebugging ? 'debug' : level
-}
-
-function readCustom(reader: SettingsReader): CustomDefinitions | undefined {
-  const file = reader.file('custom_definitions_path', path(), { variables: ['CUSTOM_DEFINITIONS_PATH'] })
-  if (file === undefined) return undefined
-  const { definitions, problems } = readDefinitions(file.text, file.path)
-  reader.problems.push(...problems)
+function customOf(loaded: Loaded<typeof keys>, { readFile }: Sources): CustomDefinitions | undefined {
+  const path = loaded.settings.customDefinitionsPath
+  if (path === undefined) return undefined
+  const read = readNamedFile(path, readFile)
+  if (read.kind === 'refused') return void loaded.refuse('custom_definitions_path', read.rule)
+  const { definitions, problems } = readDefinitions(read.text, path)
+  loaded.problems.push(...problems)
   return definitions
 }
 
-/** `isUsable`: of the databases as connection strings name them. */
-function readerOf(sources: McpSources): { reader: SettingsReader; isUsable: boolean } {
+function loadKeys(sources: Sources): { loaded: Loaded<typeof keys>; databases: DatabaseSettings[] } {
   const { environment, wrong } = withoutConnectionStrings(sources.environment)
-  const reader = new SettingsReader({ ...sources, environment })
-  for (const { key, variable, rule } of wrong) reader.refuse(key, rule, { variables: [variable] })
-  return { reader, isUsable: wrong.length === 0 }
-}
-
-function readAll(sources: McpSources): { settings: McpSettings; reader: SettingsReader } {
-  const { reader, isUsable } = readerOf(sources)
-  const custom = readCustom(reader)
-  const settings: McpSettings = {
-    http: readHttp(reader),
-    // What cannot be read of a database is told, not that there is none.
-    databases: isUsable ? readDatabases(reader) : [],
-    embedding: readEmbedding(reader),
-    llm: readLlm(reader),
-    knowledgebase: readKnowledgebase(reader),
-    dataDirectory: reader.take('data_dir', path(), { variables: ['DATA_DIR'] }) ?? '/var/lib/espalier/mcp',
-    ...(custom && { custom }),
-    disabled: readDisabled(reader),
-    limits: readLimits(reader),
-    sealingKey: readSealingKey(reader),
-    logLevel: readLogLevel(reader),
-    auditStatements:
-      reader.take('audit.statements', choice('none', 'reads', 'all'), { variables: ['AUDIT_STATEMENTS'] }) ?? 'reads',
-  }
-  reader.refuseUnknown()
-  return { settings, reader }
+  const loaded = load(keys, form, { ...sources, environment })
+  loaded.problems.push(...wrong)
+  // If a connection string cannot be read, that is the problem, not that its database is missing.
+  return { loaded, databases: wrong.length > 0 ? [] : databasesOf(loaded.settings.databases, loaded) }
 }
 
 /** @throws ConfigurationError with everything that is wrong */
-export function readMcpSettings(sources: McpSources): McpSettings {
-  const { settings, reader } = readAll(sources)
-  if (reader.problems.length > 0) throw new ConfigurationError(reader.problems)
-  return settings
+export function readMcpSettings(sources: Sources): McpSettings {
+  const { loaded, databases } = loadKeys(sources)
+  const { settings, refuse, check } = loaded
+  const { builtins, limits } = settings
+  const custom = customOf(loaded, sources)
+  const read: McpSettings = {
+    http: httpOf(settings, refuse),
+    databases,
+    embedding: embeddingOf(settings, refuse),
+    llm: llmOf(settings, refuse),
+    knowledgebase: knowledgebaseOf(settings, refuse),
+    dataDirectory: settings.dataDir,
+    ...(custom && { custom }),
+    disabled: new Set(
+      Object.values(builtins).flatMap(table =>
+        Object.entries(table).flatMap(([name, is]) => (is === false ? [name] : [])),
+      ),
+    ),
+    limits: {
+      resultTokens: limits.resultTokens ?? 10_000,
+      queryTokens: limits.queryTokens ?? limits.resultTokens ?? 50_000,
+      resultBytes: limits.resultBytes,
+      requestBytes: limits.requestBytes,
+    },
+    sealingKey: sealingKeyOf(settings),
+    logLevel: settings.debug ? 'debug' : settings.logLevel,
+    auditStatements: settings.audit.statements,
+  }
+  check()
+  return read
 }
 
-/**
- * The databases as they are configured now, for a server that runs: the rest is read at its start.
- * @throws ConfigurationError with everything that is wrong, of the rest too
- */
-export const readMcpDatabases = (sources: McpSources): readonly DatabaseSettings[] => readMcpSettings(sources).databases
+const isOf = (prefix: RegExp) => (problem: Problem) => prefix.test(problem.key)
 
 /** What the configured databases are called, for commands; none where none is configured. @throws ConfigurationError */
-export function readDatabaseNames(sources: McpSources): readonly string[] {
-  const { reader, isUsable } = readerOf(sources)
-  const databases = isUsable && countDatabases(reader) > 0 ? readDatabases(reader) : []
-  if (reader.problems.length > 0) throw new ConfigurationError(reader.problems)
+export function readDatabaseNames(sources: Sources): readonly string[] {
+  const { loaded, databases } = loadKeys(sources)
+  const isNone = loaded.settings.databases.length === 0
+  const problems = loaded.problems.filter(isOf(isNone ? /^(the file$|databases\[)/ : /^(the file$|databases)/))
+  if (problems.length > 0) throw new ConfigurationError(problems)
   return databases.map(({ name }) => name)
 }
 
 /** Where tokens and users are, for commands that need no database. @throws ConfigurationError */
-export function readCredentialPaths(sources: McpSources): { readonly tokenFile: string; readonly userFile: string } {
-  const reader = new SettingsReader({ ...sources, flags: new Map([...sources.flags, ['http', true]]) })
-  const http = readHttp(reader)
-  const problems = reader.problems.filter(({ key }) => /^the file$|^http\.auth\./.test(key))
-  if (http === undefined || problems.length > 0) throw new ConfigurationError(problems)
-  return http.authentication
+export function readCredentialPaths(sources: Sources): { readonly tokenFile: string; readonly userFile: string } {
+  const { settings, problems } = load(keys, form, sources)
+  const own = problems.filter(isOf(/^the file$|^http\.auth\./))
+  if (own.length > 0) throw new ConfigurationError(own)
+  return settings.http.auth
 }

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { keysOf } from '../../configuration/declaration.ts'
 import { describeConfiguration, loadConfiguration } from './index.ts'
-import { fields, keys } from './keys.ts'
+import { keys } from './keys.ts'
 
 const readFile = () => {
   throw new Error('no file is read')
@@ -66,6 +67,6 @@ describe('what is printed', () => {
 
   test('names every key once', () => {
     const lines = describeConfiguration(load('')).trimEnd().split('\n')
-    expect(lines.map(line => line.split(' ')[0])).toEqual(fields().map(field => keys[field].name))
+    expect(lines.map(line => line.split(' ')[0])).toEqual(keysOf(keys).map(({ name }) => name))
   })
 })

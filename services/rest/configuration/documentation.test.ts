@@ -1,7 +1,8 @@
 /** docs/rest.md lists every key as it is: nobody reads the table in the code. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { fields, keys } from './keys.ts'
+import { keysOf } from '../../configuration/declaration.ts'
+import { keys } from './keys.ts'
 
 const page = readFileSync(new URL('../../../docs/rest.md', import.meta.url), 'utf8')
 const header = '| key | default | environment | in the database | meaning |'
@@ -21,9 +22,9 @@ function rows(): string[][] {
 const code = (text: string) => `\`${text}\``
 
 test('the table of docs/rest.md is the table of keys', () => {
-  const expected = fields().map(field => {
-    const { name, default: initial, inDatabase, inFile, aliases, meaning } = keys[field]
-    const file = inFile ? ' `@path` reads it from a file.' : ''
+  const expected = keysOf(keys).map(({ name, key: { default: initial, extras } }) => {
+    const { inDatabase, aliases = [], meaning } = extras
+    const file = extras.file === '@' ? ' `@path` reads it from a file.' : ''
     const older = aliases.length === 0 ? '' : ` Older name: ${aliases.map(code).join(', ')}.`
     return [
       code(name),

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { keysOf, namesOf } from '../../configuration/declaration.ts'
 import { ConfigurationError, exampleConfiguration, loadConfiguration, type Sources } from './index.ts'
-import { fieldOf, fields, keys } from './keys.ts'
+import { keys } from './keys.ts'
 
 const noFile = () => {
   throw Object.assign(new Error('no such file: the-secret-path'), { code: 'ENOENT' })
@@ -152,10 +153,10 @@ describe('sources', () => {
   })
 
   test('have every key under its own variable', () => {
-    for (const field of fields()) {
-      const variable = `ESPALIER_REST_${keys[field].name.toUpperCase().replaceAll('-', '_')}`
+    for (const { name, key } of keysOf(keys)) {
+      const variable = `ESPALIER_REST_${name.toUpperCase().replaceAll('-', '_')}`
       const wrong = { environment: { [variable]: '\0'.repeat(70_000) } }
-      expect(problemsOf('', wrong)).toEqual([`${keys[field].name} (environment, ${variable}) ${keys[field].rule}`])
+      expect(problemsOf('', wrong)).toEqual([`${name} (environment, ${variable}) ${key.kind.rule}`])
     }
   })
 })
@@ -305,7 +306,7 @@ describe('what is wrong', () => {
 
   test('is said without the value', () => {
     const environment = Object.fromEntries(
-      fields().map(field => [`ESPALIER_REST_${keys[field].name.toUpperCase().replaceAll('-', '_')}`, 'Hidden value\0']),
+      keysOf(keys).map(({ name }) => [`ESPALIER_REST_${name.toUpperCase().replaceAll('-', '_')}`, 'Hidden value\0']),
     )
     expect(problemsOf('', { environment }).join()).not.toContain('Hidden')
   })
@@ -320,16 +321,13 @@ describe('what is wrong', () => {
 })
 
 test('every default is right, every name unlike the others', () => {
-  const names = fields().flatMap(field => [keys[field].name, ...keys[field].aliases])
+  const names = namesOf(keys).map(({ name }) => name)
   expect(new Set(names).size).toBe(names.length)
-  for (const field of fields()) {
-    expect(keys[field].schema.safeParse(keys[field].default).success).toBe(true)
-    expect(fieldOf.get(keys[field].name)).toBe(field)
-  }
+  for (const { key } of keysOf(keys)) expect(key.kind.schema.safeParse(key.default).success).toBe(true)
 })
 
 test('the example holds every key at its default', () => {
   const bindings = exampleConfiguration().replace(/^# (?=[a-z0-9-]+ = )/gm, '')
-  expect(bindings.match(/^[a-z0-9-]+ = /gm)).toHaveLength(fields().length)
+  expect(bindings.match(/^[a-z0-9-]+ = /gm)).toHaveLength(keysOf(keys).length)
   expect(load(bindings)).toEqual(load(''))
 })

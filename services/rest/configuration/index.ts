@@ -1,82 +1,86 @@
 /**
  * The configuration of the REST data service, in PostgREST's format and keys: read from a file, the environment and the database,
- * checked, and printed back without its secrets. Reads nothing itself but what it is handed.
+ * checked, and printed back without its secrets (PostgREST's documentation, "Configuration").
  */
 import { SettingError } from '../../authentication/errors.ts'
 import { parseSecret } from '../../authentication/keys.ts'
 import { parseRolePath } from '../../authentication/role-path.ts'
-import { describeSettings } from '../../configuration/describe.ts'
+import type { Settings, Sources as SourcesOf } from '../../configuration/declaration.ts'
+import { describeSettings, exampleFile } from '../../configuration/describe.ts'
 import { ConfigurationError } from '../../configuration/errors.ts'
-import { type Reading, readSettings, type Sources } from '../../configuration/reader.ts'
+import { type Checks, type Form, type Loaded, load } from '../../configuration/loader.ts'
 import { decodeSecret } from '../../configuration/secrets.ts'
-import { writeBinding } from '../../configuration/syntax.ts'
+import { parseDocument } from '../../configuration/syntax.ts'
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
-import { form, openPrefix } from './form.ts'
-import { fields, keys } from './keys.ts'
-import type { RestConfiguration } from './types.ts'
+import { keys } from './keys.ts'
 
-export type { RestConfiguration, Sources }
 export { ConfigurationError }
+
+/** `file`: the text of the configuration file. */
+export type Sources = Omit<SourcesOf, 'file'> & { readonly file?: string }
+
+export type RestConfiguration = Omit<Settings<typeof keys>, 'jwtSecret' | 'jwtSecretIsBase64'> & {
+  /** Text as configured (its file read), or the bytes that its Base64 encodes. */
+  readonly jwtSecret?: string | Uint8Array
+}
+
+const form: Form = {
+  parse: ({ text }, environment) => parseDocument(text, environment, ['app.settings']),
+  environmentPrefix: 'ESPALIER_REST_',
+  databasePrefixes: ['pgrst.', 'rst.'],
+  emptyUnsets: true,
+}
+
+export const loadKeys = ({ file, ...sources }: Sources): Loaded<typeof keys> =>
+  load(keys, form, { ...sources, file: file === undefined ? undefined : { text: file } })
 
 /**
  * @throws ConfigurationSyntaxError where the file is not of the format.
  * @throws ConfigurationError with everything else that is wrong.
  */
-export function loadConfiguration(sources: Sources): RestConfiguration {
-  const reading = readSettings(form, sources)
-  const { problems, problem } = reading
-  const { jwtSecret: written, jwtSecretIsBase64, ...settings } = reading.settings
-  checkTogether(reading)
-  checkRead(reading, 'dbUri', () => connectionAddress(settings.dbUri, sources.environment))
+export function loadConfiguration({ database, ...sources }: Sources): RestConfiguration {
+  const alone = loadKeys(sources)
+  const loaded = database !== undefined && alone.settings.dbConfig ? loadKeys({ ...sources, database }) : alone
+  const { refuse, check } = loaded
+  const { jwtSecret: written, jwtSecretIsBase64, ...settings } = loaded.settings
+  // Rules of several keys are for values that are right each by itself.
+  if (!loaded.isRight) check()
+  checkTogether(loaded)
+  checkRead(loaded, 'db-uri', () => connectionAddress(settings.dbUri, sources.environment))
   const jwtSecret = jwtSecretIsBase64 && written !== undefined ? decodeSecret(written) : written
-  if (jwtSecret === undefined && written !== undefined) {
-    problems.push(problem('jwtSecret', 'must be Base64 (RFC 4648) in one line, as jwt-secret-is-base64 says'))
-  }
-  if (jwtSecret !== undefined) checkRead(reading, 'jwtSecret', () => parseSecret(jwtSecret))
-  checkRead(reading, 'jwtRoleClaimKey', () => parseRolePath(settings.jwtRoleClaimKey))
-  if (problems.length > 0) throw new ConfigurationError(problems)
-  return { ...settings, jwtSecret, appSettings: reading.open }
+  if (jwtSecret === undefined && written !== undefined)
+    refuse('jwt-secret', 'must be Base64 (RFC 4648) in one line, as jwt-secret-is-base64 says')
+  if (jwtSecret !== undefined) checkRead(loaded, 'jwt-secret', () => parseSecret(jwtSecret))
+  checkRead(loaded, 'jwt-role-claim-key', () => parseRolePath(settings.jwtRoleClaimKey))
+  check()
+  return { ...settings, jwtSecret }
 }
-
-type RestReading = Reading<typeof keys>
 
 /** Keys that are right each for itself, and not together. */
-function checkTogether({ settings, problems, problem }: RestReading): void {
+function checkTogether({ settings, refuse }: Loaded<typeof keys>): void {
   const { serverPort, serverUnixSocket, serverReuseport, adminServerPort, serverWorkers, dbPool } = settings
-  if (serverUnixSocket === undefined && adminServerPort !== 0 && adminServerPort === serverPort) {
-    problems.push(problem('adminServerPort', 'must not be the same as server-port'))
-  }
-  if (serverReuseport && serverUnixSocket === undefined && serverPort === 0 && serverWorkers > 1) {
-    problems.push(problem('serverPort', 'must not be 0 with server-reuseport and several workers: each takes its own'))
-  }
-  if (serverWorkers > dbPool) {
-    problems.push(problem('serverWorkers', 'must not be more than db-pool: each worker needs a connection'))
-  }
+  if (serverUnixSocket === undefined && adminServerPort !== 0 && adminServerPort === serverPort)
+    refuse('admin-server-port', 'must not be the same as server-port')
+  if (serverReuseport && serverUnixSocket === undefined && serverPort === 0 && serverWorkers > 1)
+    refuse('server-port', 'must not be 0 with server-reuseport and several workers: each takes its own')
+  if (serverWorkers > dbPool) refuse('server-workers', 'must not be more than db-pool: each worker needs a connection')
 }
 
-/**
- * What a connection string asks for, and what tokens are judged by, must be what the service can do: whoever starts it is to be told, and not the first request.
- */
-function checkRead({ problems, problem }: RestReading, field: keyof typeof keys, read: () => unknown): void {
+/** Refuses at the start what the first request would fail with. */
+function checkRead({ refuse }: Checks, name: keyof typeof keys, read: () => unknown): void {
   try {
     read()
   } catch (error) {
-    if (error instanceof SettingError) problems.push(problem(field, error.rule))
-    else if (error instanceof AddressError) problems.push(problem(field, error.message))
+    if (error instanceof SettingError) refuse(name, error.rule)
+    else if (error instanceof AddressError) refuse(name, error.message)
     else throw error
   }
 }
 
 /** In the form of its file, without its secrets; what is printed can be loaded again. */
-export function describeConfiguration(configuration: RestConfiguration): string {
-  const { appSettings, ...settings } = configuration
+export const describeConfiguration = (configuration: RestConfiguration): string =>
   // A masked secret is not Base64.
-  const values = { ...settings, jwtSecretIsBase64: false }
-  return describeSettings(form.catalogue, values, { prefix: openPrefix, names: Object.keys(appSettings) })
-}
+  describeSettings(keys, { ...configuration, jwtSecret: configuration.jwtSecret && '', jwtSecretIsBase64: false })
 
 /** A file with every key at its default, as a comment, below what the key means. */
-export const exampleConfiguration = (): string =>
-  fields()
-    .map(field => `# ${keys[field].meaning}\n# ${writeBinding(keys[field].name, keys[field].default ?? '')}\n`)
-    .join('\n')
+export const exampleConfiguration = (): string => exampleFile(keys)

@@ -1,20 +1,21 @@
-/** Finds what was set for PostgREST and is not read here, so that whoever moves over is told rather than left with the defaults. */
-
-import { gather } from '../../configuration/sources.ts'
-import { form } from './form.ts'
-import { fieldOf } from './keys.ts'
+/** Finds what was set for PostgREST and is not read here, so that a user who moves over learns of it. */
+import { namesOf } from '../../configuration/declaration.ts'
+import { loadKeys } from './index.ts'
+import { keys } from './keys.ts'
 
 const prefix = 'PGRST_'
 const appPrefix = 'app-settings-'
 
 /** Variables of the environment that would set a key of PostgREST's, where neither the file nor a variable of our own sets it. */
 export function unreadVariables(file: string, environment: Record<string, string | undefined>): string[] {
-  const { settings, open } = gather(form, form.parse(file, environment), environment, {})
+  const { settings, isGiven } = loadKeys({ file, environment, readFile: () => '' })
+  const nameOf = new Map(namesOf(keys).map(({ own, name }) => [name, own]))
   return Object.keys(environment).filter(variable => {
     if (!variable.startsWith(prefix)) return false
     const name = variable.slice(prefix.length).toLowerCase().replaceAll('_', '-')
-    if (name.startsWith(appPrefix)) return !open.has(name.slice(appPrefix.length).replaceAll('-', '_'))
-    const field = fieldOf.get(name)
-    return field !== undefined && !settings.has(field)
+    if (name.startsWith(appPrefix))
+      return !Object.hasOwn(settings.appSettings, name.slice(appPrefix.length).replaceAll('-', '_'))
+    const own = nameOf.get(name)
+    return own !== undefined && !isGiven(own)
   })
 }

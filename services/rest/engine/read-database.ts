@@ -1,5 +1,6 @@
 /** What is read of the database outside of requests: its part of the configuration, the settings of roles, and the schema cache. Each over a connection of its own, as the login role. */
 import type pg from 'pg'
+import { namesOf } from '../../configuration/declaration.ts'
 import { connectionAddress } from '../../postgres/address.ts'
 import { withClient } from '../../postgres/connect.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
@@ -7,7 +8,7 @@ import { withSnapshot } from '../../postgres/read-only.ts'
 import { MissingSchemas, readSchemaCache as readCache } from '../../schema-cache/load.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
-import { fields, keys } from '../configuration/keys.ts'
+import { keys } from '../configuration/keys.ts'
 import {
   type RoleSettingRow,
   type RoleSettings,
@@ -17,9 +18,7 @@ import {
 } from './role-settings.ts'
 
 /** Names of settings as the database has them: `db_schemas` of `db-schemas`. */
-const settingNames = fields()
-  .flatMap(field => [keys[field].name, ...keys[field].aliases])
-  .map(name => name.replaceAll('-', '_'))
+const settingNames = namesOf(keys).map(({ name }) => name.replaceAll('-', '_'))
 const prefixes = ['rst', 'pgrst']
 
 /** What is set on the login role (ALTER ROLE .. SET), for all databases and then for this one. Not what the database's owner sets for whoever logs in. */

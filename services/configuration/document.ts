@@ -1,0 +1,21 @@
+/** A configuration file once parsed, whatever its syntax: tables of values, each with its place. */
+import type { Problem, Source } from './errors.ts'
+
+export type Path = readonly (string | number)[]
+export type Table = Readonly<Record<string, unknown>>
+
+export type Document = {
+  readonly root: Table
+  sourceOf(path: Path): Source
+  readonly problems: readonly Problem[]
+}
+
+/** `databases[0].host` of its parts. */
+export const nameOf = (path: Path): string =>
+  path
+    .map(part => (typeof part === 'number' ? `[${part}]` : `.${part}`))
+    .join('')
+    .replace(/^\./, '')
+
+export const isTable = (value: unknown): value is Table =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

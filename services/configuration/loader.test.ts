@@ -1,0 +1,104 @@
+/** The configuration of a service that is none of ours: its own keys, its own syntax, its own names in the environment and the database. */
+import { expect, test } from 'vitest'
+import { key, optional, required, type Sources } from './declaration.ts'
+import { describeSettings } from './describe.ts'
+import { ConfigurationError } from './errors.ts'
+import { type Form, load } from './loader.ts'
+import * as values from './values.ts'
+
+const declaration = {
+  tools: {
+    greeting: key(values.choice('short', 'long'), 'short', 'How to greet.', { inDatabase: true }),
+    limit: optional(values.whole(1, 9), 'Most tools at once.', { aliases: ['max'] }),
+  },
+  token: optional(values.secret(), 'What to show.', { file: '@', isSecret: true }),
+  database: key(values.connection(), 'postgresql://', 'Where to read.'),
+}
+
+const form: Form = {
+  parse: ({ text }) => ({
+    root: text === '' ? {} : JSON.parse(text),
+    sourceOf: () => ({ kind: 'file', line: 1 }),
+    problems: [],
+  }),
+  environmentPrefix: 'TOOL_',
+  databasePrefixes: ['tool.'],
+  emptyUnsets: true,
+}
+
+const read = ({ text = '', ...sources }: Partial<Sources> & { text?: string }) =>
+  load(declaration, form, { file: { text }, environment: {}, readFile: path => `content of ${path}\n`, ...sources })
+
+test('without any source every key has its default', () => {
+  expect(read({}).settings).toEqual({ tools: { greeting: 'short', limit: undefined }, database: 'postgresql://' })
+})
+
+test('file, environment and database set keys by the names and in the syntax of the service', () => {
+  const text = '{"tools": {"max": 3}, "token": "@/run/token", "database": "host=a"}'
+  const environment = { TOOL_TOOLS_LIMIT: '7', TOOL_DATABASE: 'host=b', OTHER_TOKEN: 'x' }
+  const tools = { greeting: 'short', limit: 7 }
+  expect(read({ text, environment }).settings).toEqual({
+    tools,
+    token: 'content of /run/token',
+    database: 'host=b',
+  })
+  const database = { 'tool.tools_greeting': 'long', 'tool.database': 'host=c', 'tool.tools_limit': '1' }
+  expect(read({ database }).settings).toEqual({ tools: { greeting: 'long' }, database: 'postgresql://' })
+})
+
+test('every problem is reported with key, source and rule, all at once', () => {
+  const broken = () =>
+    read({
+      text: '{"tools": {"limit": 10, "greting": "x"}}',
+      environment: { TOOL_TOOLS_GREETING: 'x' },
+    }).check()
+  expect(broken).toThrow(ConfigurationError)
+  expect(broken).toThrow(
+    [
+      'tools.greting (file, line 1) is not a key; the nearest one is tools.greeting',
+      'tools.greeting (environment, TOOL_TOOLS_GREETING) must be one of "short", "long"',
+      'tools.limit (file, line 1) must be a whole number from 1 to 9',
+    ].join('\n'),
+  )
+})
+
+test('an unknown table is reported by the keys in it, and an empty one by its own', () => {
+  expect(read({ text: '{"app": {"settings": {"x": 1}}, "tool": {}}' }).problems).toMatchObject([
+    { key: 'app.settings.x', rule: 'is not a key' },
+    { key: 'tool', rule: 'is not a key; the nearest one is tools' },
+  ])
+  expect(read({ text: '{"tools": 5}' }).problems).toMatchObject([{ key: 'tools', rule: 'must be a table of keys' }])
+})
+
+test('the service adds problems that concern several keys, with their source', () => {
+  const { refuse, problems } = read({ environment: { TOOL_TOOLS_LIMIT: '7' } })
+  refuse('tools.limit', 'is too much')
+  refuse('token', 'is missing')
+  expect(problems).toEqual([
+    { key: 'tools.limit', source: { kind: 'environment', variable: 'TOOL_TOOLS_LIMIT' }, rule: 'is too much' },
+    { key: 'token', source: { kind: 'default' }, rule: 'is missing' },
+  ])
+})
+
+test('a required key that is missing or wrong is reported with all other problems', () => {
+  const keys = { name: required(values.name()), size: key(values.whole(1, 9), 1) }
+  const loading = (text: string) => () => load(keys, form, { file: { text }, environment: {}, readFile: () => '' })
+  expect(loading('{"size": 0}')).toThrow(
+    /^name \(default\) must be given\nsize \(file, line 1\) must be a whole number from 1 to 9$/,
+  )
+  expect(loading('{"name": "\\u0000"}')).toThrow(/^name \(file, line 1\) must be a name/)
+  expect(loading('{"name": "a"}')().settings).toEqual({ name: 'a', size: 1 })
+})
+
+test('a printed configuration has every key and no secret', () => {
+  const { settings } = read({ text: '{"token": "Hidden", "database": "postgresql://u:Hidden@h/d"}' })
+  expect(describeSettings(declaration, settings)).toBe(
+    [
+      'tools.greeting = "short"',
+      'tools.limit = ""',
+      'token = "********"',
+      'database = "postgresql://u:********@h/d"',
+      '',
+    ].join('\n'),
+  )
+})

@@ -1,0 +1,107 @@
+/** A configuration file in YAML. It knows the form only, not the keys; what it cannot accept is a problem with its place. */
+import {
+  isAlias,
+  isCollection,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Document as Parsed,
+  parseDocument,
+} from 'yaml'
+import type { Environment, Sources } from './declaration.ts'
+import { type Document, nameOf, type Path } from './document.ts'
+import type { Problem, Source } from './errors.ts'
+import { MAX_FILE_LENGTH } from './syntax.ts'
+
+const mostDepth = 8
+const mostValues = 5_000
+const mostSyntaxErrors = 10
+
+/** Makes plain values of a parsed file, and remembers their lines. */
+class Reader {
+  readonly problems: Problem[] = []
+  readonly #path: string | undefined
+  readonly #environment: Environment | undefined
+  readonly #lines = new LineCounter()
+  readonly #offsets = new Map<string, number>()
+  readonly #document: Parsed
+
+  constructor(text: string, path: string | undefined, environment: Environment | undefined) {
+    this.#path = path
+    this.#environment = environment
+    const isTooLong = text.length > MAX_FILE_LENGTH
+    if (isTooLong) this.#refuse([], 0, `must have at most ${MAX_FILE_LENGTH} characters`)
+    const options = { schema: 'core', logLevel: 'silent', lineCounter: this.#lines } as const
+    this.#document = parseDocument(isTooLong ? '' : text, options)
+    for (const { code, pos } of this.#document.errors.slice(0, mostSyntaxErrors))
+      this.#refuse([], pos[0], `is not YAML (${code})`)
+  }
+
+  read(): Record<string, unknown> {
+    const root: unknown = this.#document.contents
+    const isEmpty = root === null || (isScalar(root) && root.value === null)
+    if (isEmpty || this.#document.errors.length > 0) return {}
+    if (isMap(root)) return this.#table(root.items, [])
+    this.#refuse([], 0, 'must be a table of keys')
+    return {}
+  }
+
+  sourceOf(path: Path): Source {
+    const offset = this.#offsets.get(nameOf(path))
+    return offset === undefined && path.length > 0 ? this.sourceOf(path.slice(0, -1)) : this.#at(offset ?? 0)
+  }
+
+  #at = (offset: number): Source => ({
+    kind: 'file',
+    line: Math.max(1, this.#lines.linePos(offset).line),
+    ...(this.#path !== undefined && { path: this.#path }),
+  })
+
+  #refuse(path: Path, offset: number, rule: string): undefined {
+    this.problems.push({ key: nameOf(path) || 'the file', source: this.#at(offset), rule })
+  }
+
+  /** undefined: refused. */
+  #value(node: unknown, path: Path): unknown {
+    const offset = (isScalar(node) || isCollection(node) || isAlias(node) ? node.range?.[0] : undefined) ?? 0
+    if (this.#offsets.size === mostValues)
+      return this.#refuse(path, offset, `is one too many: a file may have ${mostValues} values`)
+    this.#offsets.set(nameOf(path), offset)
+    if (path.length > mostDepth) return this.#refuse(path, offset, `must not be nested deeper than ${mostDepth}`)
+    if (isMap(node)) return this.#table(node.items, path)
+    if (isSeq(node)) return node.items.map((item, index) => this.#value(item, [...path, index]))
+    if (isAlias(node)) {
+      if (this.#environment === undefined) return this.#refuse(path, offset, 'must not be an alias')
+      return this.#value(node.resolve(this.#document), path)
+    }
+    const value = isScalar(node) ? node.value : null
+    return typeof value === 'string' ? this.#expand(value, path, offset) : value
+  }
+
+  #table(pairs: readonly { key: unknown; value: unknown }[], path: Path): Record<string, unknown> {
+    const entries = pairs.flatMap(({ key, value }): [string, unknown][] => {
+      if (!isScalar(key)) return this.#refuse(path, 0, 'must have plain keys') ?? []
+      const inner = this.#value(value, [...path, String(key.value)])
+      return inner === undefined ? [] : [[String(key.value), inner]]
+    })
+    return Object.fromEntries(entries)
+  }
+
+  /** Replaces `${NAME}`; a `$` by itself stays. */
+  #expand(text: string, path: Path, offset: number): string {
+    const environment = this.#environment
+    if (environment === undefined) return text
+    return text.replace(/\$\{([A-Za-z_]\w*)\}/g, (_, name: string) => {
+      const value = environment[name]
+      if (value === undefined) this.#refuse(path, offset, `needs the environment variable ${name}, which is not set`)
+      return value ?? ''
+    })
+  }
+}
+
+/** `environment`: `${NAME}` and aliases are replaced if it is given. */
+export function parseYaml({ text, path }: NonNullable<Sources['file']>, environment?: Environment): Document {
+  const reader = new Reader(text, path, environment)
+  return { root: reader.read(), problems: reader.problems, sourceOf: key => reader.sourceOf(key) }
+}
