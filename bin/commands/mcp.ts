@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { type Logger, pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
 import type { Sources } from '../../services/configuration/declaration.ts'
+import { readConfigurationFile } from '../../services/configuration/file.ts'
 import { readCredentialPaths, readDatabaseNames, readMcpSettings } from '../../services/mcp/configuration/index.ts'
 import type { HttpSettings, McpSettings } from '../../services/mcp/configuration/types.ts'
 import { initialiseCredentials } from '../../services/mcp/credentials/initial.ts'
@@ -55,21 +56,12 @@ type Flags = ReadonlyMap<string, string | true>
 
 const usualFile = '/etc/espalier/mcp.yaml'
 
-function readFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : 'unknown'
-    throw new Error(`the configuration file ${path} cannot be read (${code})`, { cause: error })
-  }
-}
-
 /** As they are at this moment. */
 function sourcesOf(flags: Flags): Sources {
   const named = flags.get('config')
   const path = typeof named === 'string' ? named : existsSync(usualFile) ? usualFile : undefined
   return {
-    file: path === undefined ? undefined : { path, text: readFile(path) },
+    file: path === undefined ? undefined : readConfigurationFile(path),
     environment: process.env,
     flags,
     readFile: name => readFileSync(name),

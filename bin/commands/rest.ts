@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
+import { readConfigurationFile } from '../../services/configuration/file.ts'
 import { isWorker, leaveWorkers, workerStopSignal } from '../../services/process/workers.ts'
 import {
   describeConfiguration,
@@ -35,15 +36,6 @@ function reloadOnSignals(reload: (scope: ReloadScope) => void): void {
   process.on('SIGHUP', () => reload('everything'))
   process.on('SIGUSR1', () => reload('schema'))
   process.on('SIGUSR2', () => reload('everything'))
-}
-
-function readConfigurationFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : 'unknown'
-    throw new Error(`the configuration file ${path} cannot be read (${code})`, { cause: error })
-  }
 }
 
 /** Not by the logger, whose level may be the very thing that was set there. */
@@ -81,7 +73,7 @@ async function serve(args: string[]): Promise<number> {
   if (flag !== undefined) throw new UsageError(`${flag} is not a flag of this command; --help tells more`)
   if (rest.length > 0) throw new UsageError('one configuration file at most; --help tells more')
   const sources = () => ({
-    ...(path === undefined ? {} : { file: readConfigurationFile(path) }),
+    ...(path === undefined ? {} : { file: readConfigurationFile(path).text }),
     environment: process.env,
     readFile: (name: string) => readFileSync(name),
   })

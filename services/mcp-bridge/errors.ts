@@ -1,16 +1,5 @@
 /** What the bridge refuses or fails with, one class for each kind; the texts are written for whoever asked. */
 
-/** A configuration that cannot be used: each problem names its key and the rule. */
-export class BridgeConfigurationError extends Error {
-  readonly problems: readonly string[]
-
-  constructor(problems: readonly string[]) {
-    super(problems.join('\n'))
-    this.name = 'BridgeConfigurationError'
-    this.problems = problems
-  }
-}
-
 type RefusalKind =
   | { readonly status: 400 | 403 | 404 | 405 | 406 | 409 | 413 | 415 | 429 | 500 | 503 }
   /** `isMissing`: no token came; what is wrong with one that came is not told. */

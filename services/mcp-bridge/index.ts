@@ -13,7 +13,6 @@ import { empty, renderRefusal, withHeaders } from './answers.ts'
 import { Backend } from './backend.ts'
 import { type Authenticate, allowAnyone, byConfiguredTokens } from './callers.ts'
 import { Endpoint } from './endpoint.ts'
-import { BridgeConfigurationError } from './errors.ts'
 import type { AuthorizationServer } from './oauth/index.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
 import { checkOrigin, corsHeaders } from './origin.ts'
@@ -63,13 +62,13 @@ const readiness = (backend: Backend): HttpResponse =>
 /** Answered before authentication, and so before Host or Origin is checked. */
 const probes = [...getRoutes('/health', health), ...getRoutes('/ready', readiness)]
 
-function cannotListen({ host, port }: BridgeSettings, error: unknown): BridgeConfigurationError {
+function cannotListen({ host, port }: BridgeSettings, error: unknown): Error {
   const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
   const reason = code === 'EADDRINUSE' ? 'another program listens there' : code
-  return new BridgeConfigurationError([`server.listen: cannot listen on port ${port} of ${host}: ${reason}`])
+  return new Error(`server.listen: cannot listen on port ${port} of ${host}: ${reason}`, { cause: error })
 }
 
-/** @throws BridgeConfigurationError where it cannot listen, and what the authorization server's state fails with */
+/** @throws Error where it cannot listen, and what the authorization server's state fails with */
 export async function startBridge(
   settings: BridgeSettings,
   logger: Logger,

@@ -179,33 +179,48 @@ describe('the configuration', () => {
   })
 
   test.each([
-    ['server: {}\nmcp_server: { command: tool }', /^server\.auth: must be given$/],
-    [`${least}session: { timeout: soon }`, /session\.timeout: must be a duration/],
-    [`${least}session: { timeout: 5 }`, /session\.timeout: must be a duration/],
-    [`${least}session: { max_sessions: 0 }`, /^session\.max_sessions: must be at least 1$/],
-    [`${least}log: { level: loud }`, /^log\.level: must be one of "debug", "info", "warn", "error", "silent"$/],
-    [`${least}sesion: {}`, /^the file: must not have "sesion"$/],
+    ['server: {}\nmcp_server: { command: tool }', /^server\.auth\.type \(default\) must be given$/],
+    [`${least}session: { timeout: soon }`, /^session\.timeout \(.*bridge\.yaml, line 3\) must be a time like 500ms/],
+    [`${least}session: { timeout: 5 }`, /^session\.timeout .* must be a time like/],
+    [`${least}session: { max_sessions: 0 }`, /^session\.max_sessions .* must be a whole number from 1 to 1000000$/],
+    [`${least}log: { level: loud }`, /^log\.level .* must be one of "debug", "info", "warn", "error", "silent"$/],
+    [`${least}sesion: {}`, /^sesion \(.*, line 3\) is not a key; the nearest one is session$/],
+    [
+      `${least}oauth_server: { builtin: { users: [{ username: a b, pasword_hash: x }] } }`,
+      /^oauth_server\.builtin\.users\[0\]\.pasword_hash .* is not a key; the nearest one is oauth_server\.builtin\.users\[0\]\.password_hash\n.*users\[0\]\.username .* must be 1 to 128 characters.*\n.*users\[0\]\.password_hash \(default\) must be given$/,
+    ],
+    [
+      'server: { auth: { type: none, bearer: { valid_tokens: [a-token-of-16-characters] } } }\nmcp_server: { command: tool }',
+      /^server\.auth\.bearer\.valid_tokens .* is only for server\.auth\.type: bearer$/,
+    ],
+    [
+      'server: { auth: { type: bearer }, tls: { cert_file: x } }\nmcp_server: { command: tool }',
+      /^server\.tls\.cert_file .* \(ENOENT\)\nserver\.tls\.key_file .* together .*\nserver\.auth\.bearer\.valid_tokens .* must be given where/,
+    ],
     [
       'server: { auth: { type: none } }\nmcp_server: { command: "%TOOL%" }'.replace(/%(\w+)%/, variable),
-      /mcp_server\.command: .* TOOL is not set/,
+      /^mcp_server\.command .* needs the environment variable TOOL, which is not set/,
     ],
-    ['server: { auth: { type: oauth } }\nmcp_server: { command: tool }', /server\.auth\.type: oauth takes/],
+    [
+      'server: { auth: { type: oauth } }\nmcp_server: { command: tool }',
+      /^server\.auth\.type .* oauth_server\.enabled/,
+    ],
     ['server: { auth: { type: none } }\nmcp_server: { command: tool }\noauth_server: { enabled: true }', /public_url/],
-    ['a: [', /not valid YAML/],
-  ])('is refused with the key: %j', (text, problem) => {
+    ['a: [', /^the file .* is not YAML/],
+  ])('is refused with key, place and rule: %j', (text, problem) => {
     expect(() => read(text)).toThrow(problem)
   })
 
   test('of a file that is not there names it', () => {
     const path = join(tmpdir(), 'espalier-bridge-nowhere.yaml')
-    expect(() => readBridgeConfiguration(path, {})).toThrow(`the configuration: ${path} cannot be read (ENOENT)`)
+    expect(() => readBridgeConfiguration(path, {})).toThrow(`the configuration file ${path} cannot be read (ENOENT)`)
   })
 
   test('takes what the environment holds, and does not show it', () => {
     const tokens = `["${variable('', 'T')}"]`
     const file = `server: { auth: { type: bearer, bearer: { valid_tokens: ${tokens} } } }\nmcp_server: { command: tool }`
     expect(read(file, { T: 'a-long-enough-token' }).authentication.type).toBe('bearer')
-    expect(() => read(file, { T: 'short-secret' })).toThrow(/valid_tokens\.0/)
+    expect(() => read(file, { T: 'short-secret' })).toThrow(/valid_tokens\[0\]/)
     expect(() => read(file, { T: 'short-secret' })).not.toThrow(/short-secret/)
   })
 })

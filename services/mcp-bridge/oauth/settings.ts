@@ -1,34 +1,100 @@
-/** The settings of the authorization server. */
-import type { Scope } from '../../mcp-protocol/scopes.ts'
+/** The keys of `oauth_server`, and the settings of the authorization server. docs/mcp.md says what each key means. */
+import { z } from 'zod'
+import { isPasswordHash } from '../../authentication/password.ts'
+import { key, List, optional, required, type Settings } from '../../configuration/declaration.ts'
+import * as values from '../../configuration/values.ts'
+import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
+import { anyLoopback, isRedirectUri, usualRedirectUris } from './redirect.ts'
 
-export type BuiltinUser = {
-  readonly username: string
-  /** Of scrypt. */
-  readonly passwordHash: string
-  readonly scopes: readonly Scope[]
+const label = () => values.text('must be at most 200 characters', text => text.length <= 200)
+
+const scopeList = (least: number) => ({
+  type: 'list' as const,
+  rule: `must be a list of ${least > 0 ? 'at least one of ' : ''}${scopes.join(', ')}`,
+  schema: values.entries('', () => true).schema.pipe(z.array(z.enum(scopes)).min(least)),
+})
+
+const redirectUris = (isAllowed = isRedirectUri) =>
+  values.entries(
+    "must be https URLs, http on loopback, or URIs of an app's own scheme, without fragments",
+    uri => uri.length <= 2_000 && isAllowed(uri),
+  )
+
+const user = {
+  username: required(
+    values.text('must be 1 to 128 characters, none of them a space', text => /^[^\s\p{C}]{1,128}$/u.test(text)),
+  ),
+  password_hash: required(
+    values.text('must be an scrypt hash, as espalier mcp-bridge --hash-password makes it', isPasswordHash),
+    { isSecret: true },
+  ),
+  scopes: key(scopeList(1), scopes.join()),
 }
 
-export type Branding = {
-  readonly pageTitle: string
-  readonly heading: string
-  readonly subtitle: string
-  readonly usernameLabel: string
-  readonly passwordLabel: string
-  readonly buttonText: string
-  readonly footerText: string
-  /** `#rrggbb`; undefined: the page's own. */
-  readonly primaryColor: string | undefined
+const client = {
+  client_id: required(values.text('must be 1 to 128 letters, digits and ._:-', text => /^[\w.:-]{1,128}$/.test(text))),
+  client_name: optional(label()),
+  /** undefined: a public client. */
+  client_secret_sha256: optional(values.text('must be 64 hexadecimal digits', text => /^[0-9a-f]{64}$/.test(text))),
+  redirect_uris: key(redirectUris(), ''),
+  /** For itself, without a user, by client_credentials; none: it may not. */
+  client_credentials_scopes: key(scopeList(0), ''),
 }
 
-export type FederatedSettings = {
-  readonly upstreamIssuer: string
-  readonly clientId: string
-  readonly clientSecret: string | undefined
-  readonly scopes: readonly string[]
-  /** Of verified e-mail addresses; none: everybody whom the provider knows. */
-  readonly allowedDomains: readonly string[]
-  readonly defaultScopes: readonly Scope[]
+const branding = {
+  page_title: key(label(), 'Sign in'),
+  heading: key(label(), 'Sign in'),
+  subtitle: key(label(), ''),
+  username_label: key(label(), 'User name'),
+  password_label: key(label(), 'Password'),
+  button_text: key(label(), 'Sign in and allow'),
+  footer_text: key(label(), ''),
+  /** undefined: the page's own. */
+  primary_color: optional(values.text('must be a colour such as #336791', text => /^#[0-9a-fA-F]{6}$/.test(text))),
 }
+
+const most = 10_000
+
+export const oauthKeys = {
+  enabled: key(values.truth(), false),
+  issuer: optional(values.httpUri()),
+  mode: key(values.choice('builtin', 'federated'), 'builtin'),
+  token_lifetime: key(values.duration(1_000, 86_400_000), '1h'),
+  refresh_token_lifetime: key(values.duration(1_000, 31_536_000_000), '30d'),
+  auth_code_lifetime: key(values.duration(1_000, 600_000), '2m'),
+  signing: { key_file: key(values.path(), 'oauth-keys.json') },
+  state: key(values.secret(), 'oauth-state.sqlite'),
+  builtin: { users: new List(() => user, most), branding },
+  federated: {
+    upstream_issuer: optional(values.httpUri()),
+    client_id: optional(values.words()),
+    client_secret: optional(values.secret(), { isSecret: true }),
+    scopes: key(
+      values.entries('must be scopes', () => true),
+      'openid, email',
+    ),
+    /** Of verified e-mail addresses; none: everybody whom the provider knows. */
+    allowed_domains: key(
+      values.entries('must be domains', () => true),
+      '',
+    ),
+    default_scopes: key(scopeList(1), 'mcp:read'),
+  },
+  clients: new List(() => client, most),
+  allow_dynamic_registration: key(values.truth(), false),
+  allow_client_id_metadata: key(values.truth(), true),
+  allowed_redirect_uris: key(
+    redirectUris(uri => uri === anyLoopback || isRedirectUri(uri)),
+    usualRedirectUris.join(),
+  ),
+  login_max_attempts: key(values.whole(1, 1_000), 10),
+  login_window: key(values.duration(1_000, 86_400_000), '15m'),
+}
+
+export type GivenOAuth = Settings<typeof oauthKeys>
+export type BuiltinUser = Settings<typeof user>
+export type Branding = Settings<typeof branding>
+export type FederatedSettings = GivenOAuth['federated'] & { readonly upstreamIssuer: string; readonly clientId: string }
 
 /** A client that the configuration names. */
 export type ConfiguredClient = {
