@@ -11,16 +11,10 @@ import {
   type ManagedDatabase,
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
-import { strayClaims } from '../children/strays.ts'
 import type { InstallationKeys } from '../keys.ts'
-import type { Observer } from '../member/observe.ts'
-import { podsOf } from '../member/pod/pod.ts'
-import { conditionOf } from '../objects/conditions.ts'
 import { placeOf } from '../objects/order.ts'
-import { isTerminating } from '../objects/terminating.ts'
-import { findTask } from '../task/find.ts'
-import { identityOf } from '../workload/identity.ts'
-import { type GuardedObserver, type Learnt, type Observation, observeInstance, remainsOf } from '../workload/observe.ts'
+import { observeIdentity, observeOperation } from '../owner/observe.ts'
+import { type GuardedObserver, type Learnt, type Observation, observeInstance } from '../workload/observe.ts'
 import { instanceOf, type Observed, type Source } from './observed.ts'
 
 export async function observe(
@@ -30,24 +24,14 @@ export async function observe(
   learnt: Learnt,
 ): Promise<Observation<Observed>> {
   const { caches, cluster, now } = observer
-  const { namespace = '', uid = '', labels: marks } = branch.metadata
+  const { uid = '', labels: marks } = branch.metadata
   const id = marks?.[labels.id]
-  const own = remainsOf(caches, namespace, { uid, id: undefined })
-  const owned = [...own.claims, ...own.secrets, ...own.services]
   const others = id === undefined ? [] : othersWith(caches, id, uid)
-  const identity = identityOf(branch, {
-    childrenSay: owned.map(child => child.metadata.labels?.[labels.database]),
-    others,
-    strays: id === undefined || others.length === 0 ? [] : await strayClaims(caches, cluster, { namespace, uid, id }),
-  })
-  const owner = identity.state === 'settled' ? identity.owner : undefined
-  const remains = owner ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
+  const { identity, owner, remains } = await observeIdentity(observer, branch, others)
   const isAtRest = branchPhase(branch) === 'available' && branch.status?.operation === undefined
   const request = { instance: instanceOf(branch, now()), owner, isAtRest, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
   const isCut = branch.status?.source !== undefined
-  const task = await taskOf(observer, branch)
-  const isUnrecorded = branch.metadata.deletionTimestamp !== undefined && task === undefined
   return {
     observed: {
       ...observed,
@@ -57,9 +41,7 @@ export async function observe(
       root: databaseOf(caches, branch),
       backup: await backupOf(caches, cluster, branch, id),
       exceeded: isCut ? undefined : exceededLimit(caches, branch),
-      task,
-      isNamespaceGoing: isUnrecorded && (await isTerminating(cluster, namespace)),
-      clockDoubt: observer.clock.doubt(),
+      ...(await observeOperation(observer, branch)),
     },
     passwords,
   }
@@ -120,13 +102,4 @@ function exceededLimit(caches: Caches, branch: Branch): number | undefined {
     .filter(other => other.spec.databaseId === spec.databaseId && isLiveBranch(other))
     .filter(other => other.metadata.uid !== metadata.uid && placeOf(other) < placeOf(branch))
   return before.length >= limit ? limit : undefined
-}
-
-/** One that has ended is in no cache: it is asked for where the pass turns on it. */
-async function taskOf({ caches, cluster }: Observer, { metadata, status }: Branch) {
-  const { operation } = status ?? {}
-  if (operation === undefined) return undefined
-  const mayHaveEnded = conditionOf(status, 'Progressing')?.status === 'False'
-  if (mayHaveEnded) return findTask({ caches, cluster }, metadata.namespace, operation.taskId)
-  return caches.tasks.get({ namespace: metadata.namespace, name: childNames.task(operation.taskId) })
 }

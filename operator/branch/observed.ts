@@ -1,25 +1,16 @@
 /** All that a pass knows of one branch: its Postgres, what it is copied from, and what is a branch's alone. */
-import {
-  type Backup,
-  type Branch,
-  branchPhase,
-  isUnmadeBranch,
-  type ManagedDatabase,
-  type Task,
-} from '../../crds/index.ts'
+import { type Backup, type Branch, branchPhase, isUnmadeBranch, type ManagedDatabase } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { Instance } from '../objects/instance.ts'
-import type { Identity } from '../workload/identity.ts'
-import type { Observed as ObservedInstance } from '../workload/observed.ts'
+import type { Observed as ObservedOwner } from '../owner/observed.ts'
 
 export type BranchStatus = NonNullable<Branch['status']>
 
 /** What a branch is made from: a database, or another branch. */
 export type Source = ManagedDatabase | Branch
 
-export type Observed = ObservedInstance & {
+export type Observed = ObservedOwner & {
   branch: Branch
-  identity: Identity
   /** Undefined where there is none of that name and id. Not looked for once the data are cut. */
   source: Source | undefined
   /** The database that the data come from, at any depth. */
@@ -28,12 +19,6 @@ export type Observed = ObservedInstance & {
   backup: Backup | undefined
   /** The most branches that the database may have, where this one is beyond that. */
   exceeded: number | undefined
-  /** The Task of status.operation. */
-  task: Task | undefined
-  /** Of a branch being deleted whose Task is not there: its namespace is being deleted, so that none can be created. */
-  isNamespaceGoing?: boolean
-  /** Why nothing may be deleted by its age now. */
-  clockDoubt: string | undefined
 }
 
 /** Its deletion is asked for, one way or the other. */

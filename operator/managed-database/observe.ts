@@ -4,25 +4,21 @@ import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import {
   type Backup,
   type Branch,
-  childNames,
   isInForce,
   labels,
   type ManagedDatabase,
   readOperation,
+  type Task,
 } from '../../crds/index.ts'
-import { strayClaims } from '../children/strays.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { Observer } from '../member/observe.ts'
 import type { Hold } from '../member/observed.ts'
-import { podsOf } from '../member/pod/pod.ts'
-import { isTerminating } from '../objects/terminating.ts'
-import { findTask } from '../task/find.ts'
-import { identityOf } from '../workload/identity.ts'
-import { type GuardedObserver, type Learnt, type Observation, observeInstance, remainsOf } from '../workload/observe.ts'
+import { observeIdentity, observeOperation, observeTask } from '../owner/observe.ts'
+import { type GuardedObserver, type Learnt, type Observation, observeInstance } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { holdOf } from './hold.ts'
 import { isAtRest, type Observed } from './observed.ts'
-import { askedRotations, hasEnded } from './operation.ts'
+import { askedRotations } from './operation.ts'
 import { isFenced, restoresOf, restoringOf } from './restoring.ts'
 import { withSource } from './source.ts'
 
@@ -33,22 +29,10 @@ export async function observe(
   learnt: Learnt,
 ): Promise<Observation<Observed>> {
   const { caches, cluster } = observer
-  const { namespace = '', name, uid = '', labels: marks } = database.metadata
-  const own = remainsOf(caches, namespace, { uid, id: undefined })
-  const owned = [...own.claims, ...own.secrets, ...own.services]
+  const { namespace = '', name, uid, labels: marks } = database.metadata
   const id = marks?.[labels.id]
   const others = id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid)
-  const identity = identityOf(database, {
-    childrenSay: owned.map(child => child.metadata.labels?.[labels.database]),
-    others,
-    strays: id === undefined || others.length === 0 ? [] : await strayClaims(caches, cluster, { namespace, uid, id }),
-  })
-  const owner = identity.state === 'settled' ? identity.owner : undefined
-  // One that goes without ever having had a child takes nothing with it that another one beside it may have had.
-  const isGoing = database.metadata.deletionTimestamp !== undefined && owned.length === 0
-  const isLeft = isGoing && others.some(other => other.metadata.namespace === namespace)
-  const remains =
-    owner && !isLeft ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
+  const { identity, owner, remains } = await observeIdentity(observer, database, others)
   const branches = await branchesOf(observer, database)
   const backups = caches.backups
     .byIndex('database', `${namespace}/${id}`)
@@ -61,8 +45,6 @@ export async function observe(
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
   const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
-  const tasks = await observeTasks(observer, database)
-  const isUnrecorded = database.metadata.deletionTimestamp !== undefined && tasks.task === undefined
   return {
     observed: {
       ...observed,
@@ -71,11 +53,10 @@ export async function observe(
       branches,
       backups,
       restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
-      clockDoubt: observer.clock.doubt(),
       previous: { claims: await claimsOf(observer, database, remains.claims), restores },
       connectionSecrets: await observeConnectionSecrets(cluster, database, remains.secrets, { owner, passwords, keys }),
-      ...tasks,
-      isNamespaceGoing: isUnrecorded && (await isTerminating(cluster, namespace)),
+      annotatedTask: await observeAnnotatedTask(observer, database),
+      ...(await observeOperation(observer, database)),
     },
     passwords,
   }
@@ -128,25 +109,9 @@ async function branchesOf({ caches, cluster }: Observer, { metadata }: ManagedDa
   return items.filter(({ spec }) => spec.databaseName === name)
 }
 
-/**
- * The Tasks of the operation that runs and of the one that the API asked for. One that has ended is in no cache: it is asked for
- * where the pass turns on it, which is once in an operation.
- */
-async function observeTasks(
-  { caches, cluster }: Observer,
-  database: ManagedDatabase,
-): Promise<Pick<Observed, 'task' | 'annotatedTask'>> {
-  const { namespace = '' } = database.metadata
-  const find = async (taskId: string | undefined, mayHaveEnded: boolean) => {
-    if (taskId === undefined) return undefined
-    if (mayHaveEnded) return findTask({ caches, cluster }, namespace, taskId)
-    return caches.tasks.get({ namespace, name: childNames.task(taskId) })
-  }
-  const running = database.status?.operation
+/** The Task of the operation that the API requested. It is read from the cluster once in an operation. */
+function observeAnnotatedTask(observer: Observer, database: ManagedDatabase): Promise<Task | undefined> {
   const annotated = readOperation(database)
-  const isAsked = annotated?.taskId !== running?.taskId && !isInForce(database)
-  return {
-    task: await find(running?.taskId, hasEnded(database.status)),
-    annotatedTask: await find(annotated?.taskId, isAsked),
-  }
+  const isRequested = annotated?.taskId !== database.status?.operation?.taskId && !isInForce(database)
+  return observeTask(observer, database.metadata.namespace, annotated?.taskId, isRequested)
 }

@@ -1,8 +1,7 @@
 /** All that a pass knows of one database: its Postgres, and what is a database's alone. */
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import { type Backup, type Branch, isInForce, type ManagedDatabase, type Restore, type Task } from '../../crds/index.ts'
-import type { Identity } from '../workload/identity.ts'
-import type { Observed as ObservedInstance } from '../workload/observed.ts'
+import type { Observed as ObservedOwner } from '../owner/observed.ts'
 import type { ConnectionSecrets } from './connection-secrets.ts'
 import type { RestoringFacts } from './restoring.ts'
 
@@ -13,10 +12,9 @@ type PreviousFacts = {
   restores: readonly Restore[]
 }
 
-export type Observed = ObservedInstance & {
+export type Observed = ObservedOwner & {
   /** The instance that is asked for, as the resource that asks for it. */
   database: ManagedDatabase
-  identity: Identity
   /** Branches whose Branch object exists, tombstones included. */
   branches: Branch[]
   /** Of this very database, whatever has become of them; another one under its id has its own. */
@@ -27,12 +25,6 @@ export type Observed = ObservedInstance & {
   previous: PreviousFacts
   /** The Secrets by which clients connect. No secret value is among it. */
   connectionSecrets: ConnectionSecrets
-  /** Why nothing may be deleted by its age now. */
-  clockDoubt: string | undefined
-  /** The Task of status.operation. */
-  task: Task | undefined
-  /** Of a database being deleted whose Task is not there: its namespace is being deleted, so that none can be created. */
-  isNamespaceGoing?: boolean
   /** The Task that the operation annotation names. */
   annotatedTask: Task | undefined
 }

@@ -4,9 +4,10 @@ import { contestFinding } from '../../children/drift.ts'
 import { nothingServes, planEndpoint } from '../../endpoint/plan/index.ts'
 import { no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
+import { nothing } from '../../owner/plan/steps.ts'
 import type { Observed } from '../observed.ts'
 import { operationOf } from './operation.ts'
-import { failed, nothing, type Plan, type PlanSettings, told } from './plan.ts'
+import { failed, type Plan, type PlanSettings, told } from './plan.ts'
 import { copied, copyingStep, isKept, prebranchDraft } from './prebranch.ts'
 import { refusalOf } from './refusal.ts'
 
@@ -32,5 +33,5 @@ export function copying(observed: Observed, owner: Owner, now: number, settings:
   }
   const operation = operationOf(branch, 'create-branch', now)
   const status = told(observed, findings, { phase: 'creating', operation }, now)
-  return { ...nothing(observed), actions, status: copy?.state === 'cut' ? { ...status, source: copy.source } : status }
+  return { ...nothing(copy?.state === 'cut' ? { ...status, source: copy.source } : status), actions }
 }

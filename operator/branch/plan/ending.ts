@@ -7,12 +7,13 @@ import type { Condition } from '../../../crds/index.ts'
 import { preciseTime, timestamp } from '../../../values/time.ts'
 import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
+import { nothing } from '../../owner/plan/steps.ts'
 import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
 import { nodeWake } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 import { endedOperation, operationOf } from './operation.ts'
-import { nothing, type Plan, told } from './plan.ts'
+import { type Plan, told } from './plan.ts'
 import { ownBackup } from './prebranch.ts'
 
 /** How long the record of a deleted branch is kept. */
@@ -28,7 +29,7 @@ function teardownStep(observed: Observed, owner: Owner | undefined, now: number)
 /** `last`: what is done once nothing is left. */
 function stepping(observed: Observed, step: Teardown, last: Action[], now: number): Plan {
   return {
-    ...nothing(observed),
+    ...nothing(observed.branch.status ?? {}),
     actions: step.isDone ? last : step.actions,
     awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
     wakeAt: nodeWake(observed, now),
@@ -86,7 +87,7 @@ export const clears = (observed: Observed, owner: Owner | undefined, now: number
 export const atEnd = (observed: Observed): Plan => {
   const backup = ownBackup(observed)
   return {
-    ...nothing(observed),
+    ...nothing(observed.branch.status ?? {}),
     actions: backup === undefined ? [] : remove('Backup', [backup]),
     status: withOutcome({ ...observed.branch.status, operation: endedOperation(observed) }),
   }

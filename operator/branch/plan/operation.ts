@@ -1,7 +1,8 @@
 /** Which operation of a branch runs: its creation or its deletion. It stays in the status until its Task has ended. Pure. */
-import { annotatedOperation, type Branch, isEnded } from '../../../crds/index.ts'
+import { annotatedOperation, type Branch } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { derivedId } from '../../objects/derived-id.ts'
+import { isFinished } from '../../owner/operation.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 
 type Operation = NonNullable<BranchStatus['operation']>
@@ -17,4 +18,4 @@ export function operationOf(branch: Branch, name: Operation['name'], now: number
 
 /** What is left of an operation that has come to its end: nothing, once its Task says so as well. */
 export const endedOperation = ({ branch, task }: Observed): Operation | undefined =>
-  task !== undefined && isEnded(task) ? undefined : branch.status?.operation
+  isFinished(task) ? undefined : branch.status?.operation

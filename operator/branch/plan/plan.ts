@@ -1,6 +1,7 @@
 /** What the plan for a branch consists of, and what every part of it says. */
 import { no } from '../../objects/conditions.ts'
 import type { Plan as OwnerPlan } from '../../owner/kind.ts'
+import { nothing } from '../../owner/plan/steps.ts'
 import type { InstanceFindings } from '../../workload/plan/findings.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
@@ -18,15 +19,6 @@ export type PlanSettings = {
   /** The most branches between a database and a branch, that one included. */
   highestDepth: number
 }
-
-export const nothing = ({ branch }: Observed): Plan => ({
-  actions: [],
-  status: branch.status ?? {},
-  awaitsPostgres: false,
-  awaitsGateways: false,
-  configurationDigest: undefined,
-  wakeAt: undefined,
-})
 
 /** The status with what was found. */
 export function told(
@@ -55,5 +47,5 @@ export function failed(observed: Observed, { reason, message }: Refusal, now: nu
     CredentialsReady: ended,
     EndpointReady: ended,
   }
-  return { ...nothing(observed), status: told(observed, findings, { phase: 'failed', operation }, now) }
+  return nothing(told(observed, findings, { phase: 'failed', operation }, now))
 }

@@ -3,18 +3,14 @@
 import type { BranchPhase } from '../../../crds/index.ts'
 import { durationText, preciseTime } from '../../../values/time.ts'
 import { isMaintained, type MaintenanceTime, maintenanceAfter } from '../../member/pod/plan/maintenance.ts'
-import { pendingRestarts, restartFinding } from '../../member/pod/plan/pending-restart.ts'
-import { recordedSize } from '../../member/pod/plan/size.ts'
-import { configurationFinding } from '../../member/postgres/plan/configuration.ts'
-import { nextRecord } from '../../member/storage/plan/record.ts'
 import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
-import { isUpToDate } from '../../objects/up-to-date.ts'
+import { hasEnded } from '../../owner/operation.ts'
+import { statusOf } from '../../owner/plan/status.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
-import { instancesOf } from '../../workload/plan/instances.ts'
 import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
 import { remove } from '../../workload/plan/teardown.ts'
-import { earliest, lookAgain, storageUsed } from '../../workload/plan/waits.ts'
+import { earliest, lookAgain } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 import { endedOperation, operationOf } from './operation.ts'
@@ -42,7 +38,7 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
   if (backup !== undefined && isDone(observed)) actions.push(...remove('Backup', [backup]))
   return {
     actions,
-    status: statusOf(observed, assessment, time),
+    status: branchStatus(observed, assessment, time),
     awaitsPostgres: awaitsPostgres(observed, assessment),
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
     configurationDigest: assessment.desired.configurationDigest,
@@ -102,42 +98,25 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
   if (!isMade) return operationOf(observed.branch, 'create-branch', now)
-  return conditionOf(status, 'Progressing')?.status === 'False' ? endedOperation(observed) : status?.operation
+  return hasEnded(status) ? endedOperation(observed) : status?.operation
 }
 
-function statusOf(observed: Observed, assessment: Assessment, time: MaintenanceTime): BranchStatus {
+function branchStatus(observed: Observed, assessment: Assessment, time: MaintenanceTime): BranchStatus {
   const { now } = time
-  const { branch, children, incarnation } = observed
+  const { branch } = observed
   const { status = {} } = branch
-  const { answered, desired, findings, fatal, serves, pending } = assessment
+  const { fatal, serves, pending } = assessment
   const connectableAt = status.connectableAt ?? (serves ? preciseTime(now) : undefined)
   const isMade = connectableAt !== undefined
-  const refused = configurationFinding(observed)
-  const waiting = pendingRestarts(observed, desired, now)
-  const restarts = restartFinding(waiting)
   const progressing = isMade
     ? no(completed, 'the branch has become connectable')
     : yes(pending?.reason ?? 'OpeningEndpoint', pending?.message ?? 'opening the endpoint')
-  const found = {
-    ...findings,
-    Progressing: progressing,
-    ...(refused ? { ConfigurationRefused: refused } : {}),
-    ...(restarts ? { RestartPending: restarts } : {}),
-  }
-  const isPrepared = isUpToDate(children.statefulSet, desired.statefulSet)
+  const ofPostgres = statusOf(observed, assessment, status, now)
   const more: Partial<BranchStatus> = {
+    ...ofPostgres.status,
     phase: phaseOf(observed, assessment, time),
     ...(isMade ? { connectableAt } : {}),
     ...(isMade && status.connectableAt === undefined ? { creationDuration: sinceCreation(branch, now) } : {}),
-    size: recordedSize(observed, desired.size, isPrepared),
-    incarnation,
-    volume: nextRecord(observed, fatal ? undefined : answered),
-    endpoint: desired.endpoint ?? status.endpoint,
-    domain: desired.domain ?? status.domain,
-    instances: instancesOf(observed),
-    storage: assessment.autogrown.status,
-    storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
-    pendingRestart: waiting.length > 0 ? waiting : undefined,
     maintenance: maintenanceAfter(
       status.maintenance,
       { isDone: serves && pending === undefined, isFatal: fatal !== undefined },
@@ -145,5 +124,5 @@ function statusOf(observed: Observed, assessment: Assessment, time: MaintenanceT
     ),
     operation: operationAfter(observed, isMade, now),
   }
-  return told(observed, found, more, now)
+  return told(observed, { ...ofPostgres.findings, Progressing: progressing }, more, now)
 }

@@ -12,29 +12,23 @@ import {
   isLiveBranch,
   isTeardownBegun,
   type ManagedDatabaseStatus,
-  teardownFinalizer,
   teardownReason,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
-import { pendingRestarts, restartFinding } from '../../member/pod/plan/pending-restart.ts'
-import { recordedSize, sizeFinding } from '../../member/pod/plan/size.ts'
-import { configurationFinding } from '../../member/postgres/plan/configuration.ts'
+import { sizeFinding } from '../../member/pod/plan/size.ts'
 import { checksumFailures } from '../../member/postgres/plan/health.ts'
-import { nextRecord, recordFromClaim } from '../../member/storage/plan/record.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
-import type { VolumeRecord } from '../../objects/instance.ts'
-import { isUpToDate } from '../../objects/up-to-date.ts'
+import type { Owner } from '../../objects/ownership.ts'
 import type { Plan as OwnerPlan } from '../../owner/kind.ts'
+import { hasEnded, isFinished } from '../../owner/operation.ts'
+import { statusOf } from '../../owner/plan/status.ts'
+import { foundRecord, hasFinalizer, identification, marking, nothing } from '../../owner/plan/steps.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
-import { instancesOf } from '../../workload/plan/instances.ts'
-import { missingKey } from '../../workload/plan/keys.ts'
-import { marks } from '../../workload/plan/marks.ts'
 import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
-import { earliest, lookAgain, nodeWake, storageUsed } from '../../workload/plan/waits.ts'
+import { earliest, lookAgain, nodeWake } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import { type Findings, nextConditions } from '../conditions.ts'
 import type { Observed } from '../observed.ts'
-import { hasEnded, isFinished } from '../operation.ts'
 import { backupsFinding, retentionFinding } from './backups.ts'
 import { connectionSecrets } from './connection-secrets.ts'
 import { deletionBlock, isOrphaned, slotsEndAt, teardownStep } from './deletion.ts'
@@ -49,39 +43,50 @@ export type Plan = OwnerPlan<Action, ManagedDatabaseStatus>
 export type PlanSettings = { deadlines: Deadlines }
 
 export function plan(observed: Observed, now: number, { deadlines }: PlanSettings): Plan {
-  const { database, identity } = observed
-  const isDeleting = database.metadata.deletionTimestamp !== undefined
-  const missing = missingKey(observed)
-  if (missing !== undefined) return withoutKeys(observed, missing, now)
+  const { database } = observed
+  const { status = {}, metadata } = database
+  const isDeleting = metadata.deletionTimestamp !== undefined
   const isGoing = isDeleting && deletionBlock(observed, now) === undefined
-  const unmarked = marks(observed, { isGoing })
-  const pressing = [...unmarked.referring, ...unmarked.ofChildren]
-  if (pressing.length > 0) return { ...nothing(observed), actions: [...pressing, ...unmarked.others] }
-  if (isDeleting && database.metadata.finalizers?.includes(teardownFinalizer) !== true) return nothing(observed)
-  if (isOrphaned(database)) return { ...nothing(observed), actions: [{ do: 'orphan' }] }
+  const marked = marking(observed, { isGoing })
+  if (marked.state === 'key-missing') return withoutKeys(observed, marked, now)
+  const idle = nothing(status)
+  if (marked.state === 'unmarked') return { ...idle, actions: marked.actions }
+  if (isDeleting && !hasFinalizer(metadata)) return idle
+  if (isOrphaned(database)) return { ...idle, actions: [{ do: 'orphan' }] }
   if (isGoing) return planTeardown(observed, now, deadlines)
-  if (identity.state === 'contested') return contested(observed, identity.why, now)
-  if (identity.state === 'unsettled' || database.metadata.finalizers?.includes(teardownFinalizer) !== true) {
-    const id = identity.state === 'settled' ? identity.owner.id : identity.id
-    return { ...nothing(observed), actions: [{ do: 'identify', id }] }
-  }
+  const identified = identification(observed)
+  if (identified.state === 'contested') return contested(observed, identified.why, now)
+  if (identified.state === 'unidentified') return { ...idle, actions: identified.actions }
 
   const force = forceOf(observed, now)
-  if (force !== undefined && now >= force.expiresAt) return { ...nothing(observed), actions: [{ do: 'remove-force' }] }
-  const found = recordFromClaim(observed)
-  if (found) return recording(observed, found)
+  if (force !== undefined && now >= force.expiresAt) return { ...idle, actions: [{ do: 'remove-force' }] }
+  const found = foundRecord(observed)
+  if (found !== undefined) return nothing({ ...status, ...found })
+  return serving(observed, identified.owner, { now, deadlines, labelling: marked.actions, force })
+}
 
+type Serving = {
+  now: number
+  deadlines: Deadlines
+  /** Labels that nothing waits for. */
+  labelling: Action[]
+  force: ReturnType<typeof forceOf>
+}
+
+/** The plan of a database that is to exist. */
+function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, force }: Serving): Plan {
   const time = { now, maintenanceMs: deadlines.modifyingMs }
-  const assessment = assess(observed, identity.owner, now, newest => restartsOf(observed, newest, time))
+  const assessment = assess(observed, owner, now, newest => restartsOf(observed, newest, time))
   const operation = operationState(observed, assessment, now, deadlines)
+  const isDeleting = observed.database.metadata.deletionTimestamp !== undefined
   const block = isDeleting ? deletionBlock(observed, now) : undefined
   const previous = previousVolumes(observed, now)
   const secrets = connectionSecrets(observed, assessment)
-  const status = statusOf(observed, assessment, operation, { block, previous, secrets: secrets.finding }, now)
+  const reported = { block, previous, secrets: secrets.finding, force: force?.finding }
   const runs = operation.progressing.status === 'True'
   return {
-    actions: [...unmarked.others, ...nextActions(observed, assessment), ...previous.actions, ...secrets.actions],
-    status,
+    actions: [...labelling, ...nextActions(observed, assessment), ...previous.actions, ...secrets.actions],
+    status: databaseStatus(observed, assessment, operation, reported, now),
     awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.desired.configurationDigest,
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
@@ -95,21 +100,6 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   }
 }
 
-const nothing = ({ database }: Observed): Plan => ({
-  actions: [],
-  status: database.status ?? {},
-  awaitsPostgres: false,
-  awaitsGateways: false,
-  configurationDigest: undefined,
-  wakeAt: undefined,
-})
-
-/** Puts a volume on record that was found, and nothing else: all that follows is decided by what is on record. */
-function recording(observed: Observed, volume: VolumeRecord): Plan {
-  const { database, incarnation } = observed
-  return { ...nothing(observed), status: { ...database.status, incarnation, volume } }
-}
-
 /** Nothing is done, and nothing stops what runs, until somebody has said whose the data are. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const { database } = observed
@@ -119,21 +109,17 @@ function contested(observed: Observed, why: string, now: number): Plan {
   const conditions = nextConditions(status.conditions ?? [], findings, metadata.generation, now)
   const phase = metadata.deletionTimestamp === undefined ? 'failed' : 'deleting'
   const { generation: observedGeneration } = metadata
-  return { ...nothing(observed), status: { ...status, phase, observedGeneration, conditions } }
+  return nothing({ ...status, phase, observedGeneration, conditions })
 }
 
-/**
- * Without a key nothing is made and nothing changed, since a key is never made again over existing data; but owner references come
- * off, which takes no key and keeps a garbage collector from the data.
- */
-function withoutKeys(observed: Observed, finding: Finding, now: number): Plan {
+function withoutKeys(
+  observed: Observed,
+  { finding, actions }: { finding: Finding; actions: Action[] },
+  now: number,
+): Plan {
   const { status = {}, metadata } = observed.database
   const conditions = nextConditions(status.conditions ?? [], { KeysAvailable: finding }, metadata.generation, now)
-  return {
-    ...nothing(observed),
-    actions: marks(observed, { isGoing: false }).referring,
-    status: { phase: 'creating', ...status, conditions },
-  }
+  return { ...nothing({ phase: 'creating' as const, ...status, conditions }), actions }
 }
 
 /** The first pass says in the status that the teardown begins, and deletes nothing: from then on no new branch holds it up. */
@@ -211,66 +197,58 @@ function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
   return { hash: appliedHash, members: desiredDigests(asked) }
 }
 
-type Told = {
+/** What the status reports besides Postgres and the operation. */
+type Reported = {
   block: { reason: string; message: string } | undefined
   previous: Previous
   /** Of the Secrets for clients. */
   secrets: Finding | undefined
+  force: Finding | undefined
 }
 
-function statusOf(
-  observed: Observed,
-  assessment: Assessment,
-  state: OperationState,
-  { block, previous, secrets }: Told,
-  now: number,
-): ManagedDatabaseStatus {
-  const { database, children, branches } = observed
-  const { status = {}, metadata } = database
-  const { answered, desired, findings, fatal } = assessment
-  const refused = configurationFinding(observed)
-  const pending = pendingRestarts(observed, desired, now)
-  const restarts = restartFinding(pending)
-  const isPrepared = isUpToDate(children.statefulSet, desired.statefulSet)
-  const size = recordedSize(observed, desired.size, isPrepared)
-  const told = sizeFinding(observed, desired.size, size)
+function findingsOf(observed: Observed, { block, previous, secrets, force }: Reported, now: number): Findings {
   const ofBackups = backupsFinding(observed, now)
   const retained = retentionFinding(observed, now)
-  const force = forceOf(observed, now)
-  const all: Findings = {
-    ...findings,
-    Progressing: state.progressing,
-    ...(told ? { SizeApplied: told } : {}),
-    ...notAvailableFindings(database.spec),
+  return {
+    ...notAvailableFindings(observed.database.spec),
     ...(ofBackups ? { BackupsReady: ofBackups } : {}),
     ...(secrets ? { SecretsReady: secrets } : {}),
     ...(retained ? { RetentionHeld: retained } : {}),
     ...(previous.finding ? { PreviousVolumesKept: previous.finding } : {}),
-    ...(refused ? { ConfigurationRefused: refused } : {}),
-    ...(restarts ? { RestartPending: restarts } : {}),
-    ...(force ? { DeletionForced: force.finding } : {}),
+    ...(force ? { DeletionForced: force } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
+  }
+}
+
+function databaseStatus(
+  observed: Observed,
+  assessment: Assessment,
+  state: OperationState,
+  reported: Reported,
+  now: number,
+): ManagedDatabaseStatus {
+  const { database, branches } = observed
+  const { status = {}, metadata } = database
+  const ofPostgres = statusOf(observed, assessment, status, now)
+  const resizing = sizeFinding(observed, assessment.desired.size, ofPostgres.status.size)
+  const findings: Findings = {
+    ...ofPostgres.findings,
+    Progressing: state.progressing,
+    ...(resizing ? { SizeApplied: resizing } : {}),
+    ...findingsOf(observed, reported, now),
   }
   return {
     ...status,
+    ...ofPostgres.status,
     phase: metadata.deletionTimestamp === undefined ? phaseOf(observed, assessment, state) : 'deleting',
     observedGeneration: metadata.generation,
-    conditions: nextConditions(status.conditions ?? [], all, metadata.generation, now),
+    conditions: nextConditions(status.conditions ?? [], findings, metadata.generation, now),
     appliedHash: state.appliedHash,
     appliedDigests: digestsOf(observed, state),
-    size,
-    incarnation: observed.incarnation,
-    volume: nextRecord(observed, fatal ? undefined : answered),
-    endpoint: desired.endpoint ?? status.endpoint,
-    domain: desired.domain ?? status.domain,
-    instances: instancesOf(observed),
     branchCount: branches.filter(isLiveBranch).length,
-    previous: previous.volumes,
+    previous: reported.previous.volumes,
     blockingBranches: branches.filter(blocksDeletion).length || undefined,
-    storage: assessment.autogrown.status,
-    storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
     operation: state.operation,
-    pendingRestart: pending.length > 0 ? pending : undefined,
     maintenance: state.maintenance,
   }
 }

@@ -24,9 +24,9 @@ import { comesIntoForce } from '../../member/pod/plan/size.ts'
 import { sizeAnnotation, sizeText } from '../../member/pod/stateful-set.ts'
 import { completed, conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
+import { hasEnded, isFinished } from '../../owner/operation.ts'
 import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
 import type { Observed } from '../observed.ts'
-import { hasEnded, isFinished } from '../operation.ts'
 
 type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
 

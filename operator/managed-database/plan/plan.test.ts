@@ -20,9 +20,9 @@ import { instanceFile } from '../../member/postgres/configuration.ts'
 import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
+import { hasEnded, isFinished } from '../../owner/operation.ts'
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
 import type { Observed } from '../observed.ts'
-import { hasEnded, isFinished } from '../operation.ts'
 import { type Plan, plan } from './index.ts'
 
 const rules = fc.uniqueArray(fc.constantFrom('10.0.0.0/8', '192.0.2.7', '203.0.113.9/24', '0.0.0.0/0'), {

@@ -1,0 +1,53 @@
+/** The status of every owner, as far as it reports the owner's Postgres. A kind adds what is its own. Pure. */
+import { pendingRestarts, restartFinding } from '../../member/pod/plan/pending-restart.ts'
+import { recordedSize } from '../../member/pod/plan/size.ts'
+import { configurationFinding } from '../../member/postgres/plan/configuration.ts'
+import { nextRecord } from '../../member/storage/plan/record.ts'
+import type { InstanceStatus } from '../../objects/instance.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
+import type { Assessment } from '../../workload/plan/assessment.ts'
+import type { InstanceFindings } from '../../workload/plan/findings.ts'
+import { instancesOf } from '../../workload/plan/instances.ts'
+import { storageUsed } from '../../workload/plan/waits.ts'
+import type { Observed } from '../observed.ts'
+
+/** Whether its creation or a change has ended is not in it: that is the kind's to decide. */
+type PostgresStatus = Pick<
+  InstanceStatus,
+  'size' | 'incarnation' | 'volume' | 'endpoint' | 'domain' | 'storage' | 'pendingRestart'
+> & {
+  instances: ReturnType<typeof instancesOf>
+  storageUsedBytes: number | undefined
+}
+
+/** `before`: the status that the pass has found. */
+export function statusOf(
+  observed: Observed,
+  { answered, autogrown, desired, findings, fatal }: Assessment,
+  before: InstanceStatus & { storageUsedBytes?: number | undefined },
+  now: number,
+): { findings: InstanceFindings; status: PostgresStatus } {
+  const { children, incarnation } = observed
+  const refused = configurationFinding(observed)
+  const pending = pendingRestarts(observed, desired, now)
+  const restarts = restartFinding(pending)
+  const isPrepared = isUpToDate(children.statefulSet, desired.statefulSet)
+  return {
+    findings: {
+      ...findings,
+      ...(refused ? { ConfigurationRefused: refused } : {}),
+      ...(restarts ? { RestartPending: restarts } : {}),
+    },
+    status: {
+      size: recordedSize(observed, desired.size, isPrepared),
+      incarnation,
+      volume: nextRecord(observed, fatal ? undefined : answered),
+      endpoint: desired.endpoint ?? before.endpoint,
+      domain: desired.domain ?? before.domain,
+      instances: instancesOf(observed),
+      storage: autogrown.status,
+      storageUsedBytes: storageUsed(before.storageUsedBytes, observed.dataBytes),
+      pendingRestart: pending.length > 0 ? pending : undefined,
+    },
+  }
+}
