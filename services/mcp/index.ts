@@ -17,7 +17,7 @@ import { createAudit } from './audit.ts'
 import { createCatalogue } from './catalogue/index.ts'
 import { compactionRoute } from './compaction/index.ts'
 import type { DatabaseSettings, HttpSettings, McpSettings } from './configuration/types.ts'
-import { type Conversations, createConversations } from './conversations/store.ts'
+import { Conversations } from './conversations/store.ts'
 import { type Core, type CoreChange, createCore } from './core/index.ts'
 import type { Prompt } from './core/prompt.ts'
 import type { ResourceProvider } from './core/resource.ts'
@@ -196,7 +196,7 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
     ? await createAuthentication({ settings: http.authentication, logger, ...(now && { now }) })
     : undefined
   const { transports, entries, databases, setDatabases } = assemble(options, authentication)
-  const conversations = authentication && createConversations(settings.dataDirectory)
+  const conversations = authentication && new Conversations(settings.dataDirectory)
   const server = createMcpServer({
     transports,
     settings: http,

@@ -9,7 +9,7 @@ import { closeServer, listen } from '../../http/listen.ts'
 import { makeServer } from '../../http/server.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import { type Asked, ask } from '../../testing/client.ts'
-import { type Conversations, createConversations } from '../conversations/store.ts'
+import { Conversations } from '../conversations/store.ts'
 import type { Caller } from '../core/caller.ts'
 import { recordingLogger } from '../credentials/testing/files.ts'
 import type { Authentication } from '../credentials/types.ts'
@@ -118,7 +118,7 @@ async function serve(authenticated: Authentication | undefined): Promise<number>
 
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'espalier-mcp-api-'))
-  conversations = createConversations(join(directory, 'data'))
+  conversations = new Conversations(join(directory, 'data'))
   openPort = await serve(undefined)
   port = await serve(authentication)
 })
@@ -436,10 +436,10 @@ test('no text is taken for a statement, and none is lost', () => {
 
 test('conversations outlast a restart, in a file for the owner alone', () => {
   const folder = join(directory, 'again')
-  const first = createConversations(folder)
+  const first = new Conversations(folder)
   const made = first.create('alice', { ...empty, messages: [said('x')] })
   first.close()
-  const second = createConversations(folder)
+  const second = new Conversations(folder)
   expect(second.find('alice', made.id)).toEqual(made)
   second.close()
   expect(statSync(join(folder, 'conversations.db')).mode & 0o777).toBe(0o600)
@@ -447,7 +447,7 @@ test('conversations outlast a restart, in a file for the owner alone', () => {
 
 test('a folder that cannot be written is a fault of storage, and nothing before it is needed', () => {
   writeFileSync(join(directory, 'file'), '')
-  const unusable = createConversations(join(directory, 'file'))
+  const unusable = new Conversations(join(directory, 'file'))
   expect(() => unusable.list('alice', 1, 0)).toThrow(
     expect.objectContaining({ fault: expect.objectContaining({ kind: 'storage' }) }),
   )

@@ -52,30 +52,85 @@ type Running<T> = { readonly result: Promise<T>; readonly begun: Begun }
 /** `number`: another one for each fingerprint. */
 type Current = { readonly version: Version; readonly number: number; readonly begun: Begun }
 
-export function createCatalogue(access: DatabaseAccess, now: () => number): Catalogue {
-  const overviews = new LRUCache<string, { overview: Overview; number: number; begun: Begun }>({
+export const createCatalogue = (access: DatabaseAccess, now: () => number): Catalogue => new KeptCatalogue(access, now)
+
+class KeptCatalogue implements Catalogue {
+  readonly #access: DatabaseAccess
+  readonly #now: () => number
+  readonly #overviews = new LRUCache<string, { overview: Overview; number: number; begun: Begun }>({
     maxSize: keptRelations,
     sizeCalculation: ({ overview }) => 1 + overview.relations.length + overview.schemas.length,
   })
-  const known = new LRUCache<string, { details: RelationDetails; number: number; begun: Begun }>({
+  readonly #details = new LRUCache<string, { details: RelationDetails; number: number; begun: Begun }>({
     maxSize: keptParts,
     sizeCalculation: ({ details }) => sizeOf(details),
   })
-  const versions = new LRUCache<string, Current>({ max: mostDatabases })
-  const forgotten = new LRUCache<string, number>({ max: mostDatabases })
-  /** How often something has been forgotten: a clock is too coarse to tell what came first. */
-  let changes = 0
-  let numbers = 0
-  const begin = (): Begun => ({ at: now(), changes })
-  const isBelieved = ({ at, changes: before }: Begun, database: DatabaseSettings, maximumMs: number) =>
-    now() - at <= maximumMs && before >= (forgotten.get(keyOf(database)) ?? 0)
-
+  readonly #versions = new LRUCache<string, Current>({ max: mostDatabases })
+  readonly #forgotten = new LRUCache<string, number>({ max: mostDatabases })
   /** What others who ask meanwhile wait for, too. */
-  const runningOverviews = new Map<string, Running<Overview>>()
-  const runningVersions = new Map<string, Running<Current>>()
+  readonly #runningOverviews = new Map<string, Running<Overview>>()
+  readonly #runningVersions = new Map<string, Running<Current>>()
+  /** How often something has been forgotten: a clock is too coarse to tell what came first. */
+  #changes = 0
+  #numbers = 0
+
+  constructor(access: DatabaseAccess, now: () => number) {
+    this.#access = access
+    this.#now = now
+  }
+
+  async overview(reading: Reading): Promise<Overview> {
+    const { database } = reading
+    if (this.#usableOverview(database) !== undefined) {
+      const number = await this.#currentNumber(reading)
+      const kept = this.#usableOverview(database)
+      if (kept?.number === number) return kept.overview
+    }
+    return this.#shared(this.#runningOverviews, reading, database.metadataMs, begun =>
+      this.#readOverview(reading, begun),
+    )
+  }
+
+  async details(reading: Reading, relations: readonly Relation[]): Promise<ReadonlyMap<string, RelationDetails>> {
+    const { database, context, tool } = reading
+    const keyFor = (oid: string) => `${keyOf(database)} ${oid}`
+    const number = await this.#currentNumber(reading)
+    const found = new Map<string, RelationDetails>()
+    for (const { oid } of relations) {
+      const kept = this.#details.get(keyFor(oid))
+      if (kept?.number === number && this.#isBelieved(kept.begun, database, database.metadataMs))
+        found.set(oid, kept.details)
+    }
+    const missing = relations.flatMap(({ oid }) => (found.has(oid) ? [] : [oid]))
+    if (missing.length === 0) return found
+    const begun = this.#begin()
+    const rows = await this.#access.read(database, detailStatements(missing), context, tool)
+    for (const [oid, details] of detailsOf(missing, rows)) {
+      found.set(oid, details)
+      this.#details.set(keyFor(oid), { details, number, begun })
+    }
+    return found
+  }
+
+  forget(database: DatabaseSettings): void {
+    this.#forgotten.set(keyOf(database), ++this.#changes)
+  }
+
+  #begin(): Begun {
+    return { at: this.#now(), changes: this.#changes }
+  }
+
+  #isBelieved({ at, changes }: Begun, database: DatabaseSettings, maximumMs: number): boolean {
+    return this.#now() - at <= maximumMs && changes >= (this.#forgotten.get(keyOf(database)) ?? 0)
+  }
+
+  #usableOverview(database: DatabaseSettings) {
+    const kept = this.#overviews.get(keyOf(database))
+    return kept !== undefined && this.#isBelieved(kept.begun, database, database.metadataMs) ? kept : undefined
+  }
 
   /** Joins what runs already, unless it has begun too long ago or fails, as where its caller goes away. */
-  async function shared<T>(
+  async #shared<T>(
     running: Map<string, Running<T>>,
     { database, context }: Reading,
     maximumMs: number,
@@ -83,12 +138,12 @@ export function createCatalogue(access: DatabaseAccess, now: () => number): Cata
   ): Promise<T> {
     const key = keyOf(database)
     const another = running.get(key)
-    if (another !== undefined && isBelieved(another.begun, database, maximumMs)) {
+    if (another !== undefined && this.#isBelieved(another.begun, database, maximumMs)) {
       const found = await another.result.catch(() => undefined)
       context.signal.throwIfAborted()
       if (found !== undefined) return found
     }
-    const begun = begin()
+    const begun = this.#begin()
     const result = work(begun)
     running.set(key, { result, begun })
     try {
@@ -98,71 +153,33 @@ export function createCatalogue(access: DatabaseAccess, now: () => number): Cata
     }
   }
 
-  function keepVersion(database: DatabaseSettings, version: Version, begun: Begun): Current {
-    const before = versions.get(keyOf(database))
+  #keepVersion(database: DatabaseSettings, version: Version, begun: Begun): Current {
+    const before = this.#versions.get(keyOf(database))
     const isSame = before?.version.fingerprint === version.fingerprint
-    const current = { version, number: isSame ? before.number : ++numbers, begun }
-    versions.set(keyOf(database), current)
+    const current = { version, number: isSame ? before.number : ++this.#numbers, begun }
+    this.#versions.set(keyOf(database), current)
     return current
   }
 
-  function readOverview({ database, context, tool }: Reading, begun: Begun): Promise<Overview> {
+  async #readOverview({ database, context, tool }: Reading, begun: Begun): Promise<Overview> {
     const statements = [versionStatement(undefined), ...overviewStatements]
-    return access.read(database, statements, context, tool, true).then(([version, ...rows]) => {
-      const overview = overviewOf(rows)
-      const { number } = keepVersion(database, versionOf(version, undefined), begun)
-      overviews.set(keyOf(database), { overview, number, begun })
-      return overview
-    })
+    const [version, ...rows] = await this.#access.read(database, statements, context, tool, true)
+    const overview = overviewOf(rows)
+    const { number } = this.#keepVersion(database, versionOf(version, undefined), begun)
+    this.#overviews.set(keyOf(database), { overview, number, begun })
+    return overview
   }
 
-  function readVersion({ database, context, tool }: Reading, begun: Begun): Promise<Current> {
-    const before = versions.get(keyOf(database))?.version
-    return access
-      .read(database, [versionStatement(before)], context, tool, true)
-      .then(([rows]) => keepVersion(database, versionOf(rows, before), begun))
+  async #readVersion({ database, context, tool }: Reading, begun: Begun): Promise<Current> {
+    const before = this.#versions.get(keyOf(database))?.version
+    const [rows] = await this.#access.read(database, [versionStatement(before)], context, tool, true)
+    return this.#keepVersion(database, versionOf(rows, before), begun)
   }
 
-  async function currentNumber(reading: Reading): Promise<number> {
-    const kept = versions.get(keyOf(reading.database))
-    if (kept !== undefined && isBelieved(kept.begun, reading.database, versionMs)) return kept.number
-    return (await shared(runningVersions, reading, versionMs, begun => readVersion(reading, begun))).number
-  }
-
-  return {
-    async overview(reading) {
-      const { database } = reading
-      const isUsable = () => {
-        const kept = overviews.get(keyOf(database))
-        return kept !== undefined && isBelieved(kept.begun, database, database.metadataMs) ? kept : undefined
-      }
-      if (isUsable() !== undefined) {
-        const number = await currentNumber(reading)
-        const kept = isUsable()
-        if (kept?.number === number) return kept.overview
-      }
-      return shared(runningOverviews, reading, database.metadataMs, begun => readOverview(reading, begun))
-    },
-    async details(reading, relations) {
-      const { database, context, tool } = reading
-      const keyFor = (oid: string) => `${keyOf(database)} ${oid}`
-      const number = await currentNumber(reading)
-      const found = new Map<string, RelationDetails>()
-      for (const { oid } of relations) {
-        const kept = known.get(keyFor(oid))
-        if (kept?.number === number && isBelieved(kept.begun, database, database.metadataMs))
-          found.set(oid, kept.details)
-      }
-      const missing = relations.flatMap(({ oid }) => (found.has(oid) ? [] : [oid]))
-      if (missing.length === 0) return found
-      const begun = begin()
-      const rows = await access.read(database, detailStatements(missing), context, tool)
-      for (const [oid, details] of detailsOf(missing, rows)) {
-        found.set(oid, details)
-        known.set(keyFor(oid), { details, number, begun })
-      }
-      return found
-    },
-    forget: database => void forgotten.set(keyOf(database), ++changes),
+  async #currentNumber(reading: Reading): Promise<number> {
+    const kept = this.#versions.get(keyOf(reading.database))
+    if (kept !== undefined && this.#isBelieved(kept.begun, reading.database, versionMs)) return kept.number
+    const read = (begun: Begun) => this.#readVersion(reading, begun)
+    return (await this.#shared(this.#runningVersions, reading, versionMs, read)).number
   }
 }

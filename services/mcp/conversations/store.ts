@@ -22,20 +22,6 @@ type ConversationContent = {
   readonly messages: readonly ConversationMessage[]
 }
 
-export type Conversations = {
-  /** The one that was changed last comes first. */
-  list(username: string, limit: number, offset: number): readonly ConversationSummary[]
-  create(username: string, content: ConversationContent): Conversation
-  find(username: string, id: string): Conversation | undefined
-  /** Its title stays; undefined where there is none. */
-  replace(username: string, id: string, content: Partial<ConversationContent>): Conversation | undefined
-  rename(username: string, id: string, title: string): boolean
-  remove(username: string, id: string): boolean
-  /** @returns how many there were */
-  removeAll(username: string): number
-  close(): void
-}
-
 const mostOfOneUser = 10_000
 
 const schema = `
@@ -83,114 +69,136 @@ const conversationOf = (row: Row): Conversation => ({
   updated_at: textOf(row, 'updated_at'),
 })
 
-/** In a file of the folder, which is made where it is not there. It is opened when it is first needed. */
-export function createConversations(directory: string, now: () => number = Date.now): Conversations {
-  const path = join(directory, 'conversations.db')
-  let database: DatabaseSync | undefined
-  const statements = new Map<string, StatementSync>()
+/** In a file of the folder, which is created where it is not there. It is opened when it is first needed. */
+export class Conversations {
+  readonly #directory: string
+  readonly #path: string
+  readonly #now: () => number
+  readonly #statements = new Map<string, StatementSync>()
+  #database: DatabaseSync | undefined
   /** Two changes in one millisecond are still one after the other. */
-  let lastChange = 0
+  #lastChange = 0
 
-  function open(): DatabaseSync {
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
-    const opened = new DatabaseSync(path)
-    chmodSync(path, 0o600)
+  constructor(directory: string, now: () => number = Date.now) {
+    this.#directory = directory
+    this.#path = join(directory, 'conversations.db')
+    this.#now = now
+  }
+
+  /** The one that was changed last comes first. */
+  list(username: string, limit: number, offset: number): readonly ConversationSummary[] {
+    return this.#attempt(statement =>
+      statement(
+        `SELECT id, title, connection, created_at, updated_at, preview FROM conversations
+         WHERE username = ? ORDER BY changed DESC LIMIT ? OFFSET ?`,
+      )
+        .all(username, limit, offset)
+        // Every column is text.
+        .map(row => summaryOf(row as Row)),
+    )
+  }
+
+  find(username: string, id: string): Conversation | undefined {
+    return this.#attempt(statement => {
+      const row = statement('SELECT * FROM conversations WHERE id = ? AND username = ?').get(id, username)
+      // Every column is text or a number.
+      return row === undefined ? undefined : conversationOf(row as Row)
+    })
+  }
+
+  create(username: string, { provider, model, connection, messages }: ConversationContent): Conversation {
+    return this.#attempt(statement => {
+      const counted = statement('SELECT count(*) AS count FROM conversations WHERE username = ?').get(username)
+      if (Number(counted?.count) >= mostOfOneUser)
+        throw new ConversationError({ kind: 'too many', most: mostOfOneUser })
+      const { at, changed } = this.#stamp()
+      const id = `conv_${randomBytes(18).toString('base64url')}`
+      const title = titleOf(messages)
+      statement('INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
+        ...[id, username, title, provider, model, connection, previewOf(messages)],
+        ...[JSON.stringify(messages), at, at, changed],
+      )
+      return { id, username, title, provider, model, connection, messages, created_at: at, updated_at: at }
+    })
+  }
+
+  /** Its title stays; undefined where there is none. */
+  replace(username: string, id: string, content: Partial<ConversationContent>): Conversation | undefined {
+    const before = this.find(username, id)
+    if (before === undefined) return undefined
+    const { at, changed } = this.#stamp()
+    const after = { ...before, ...content, updated_at: at }
+    this.#attempt(statement =>
+      statement(
+        `UPDATE conversations SET provider = ?, model = ?, connection = ?, preview = ?, messages = ?, updated_at = ?, changed = ?
+         WHERE id = ? AND username = ?`,
+      ).run(
+        ...[after.provider, after.model, after.connection, previewOf(after.messages)],
+        ...[JSON.stringify(after.messages), at, changed, id, username],
+      ),
+    )
+    return after
+  }
+
+  rename(username: string, id: string, title: string): boolean {
+    return this.#attempt(statement => {
+      const { at, changed } = this.#stamp()
+      const done = statement(
+        'UPDATE conversations SET title = ?, updated_at = ?, changed = ? WHERE id = ? AND username = ?',
+      ).run(title, at, changed, id, username)
+      return Number(done.changes) === 1
+    })
+  }
+
+  remove(username: string, id: string): boolean {
+    return this.#attempt(statement => {
+      const done = statement('DELETE FROM conversations WHERE id = ? AND username = ?').run(id, username)
+      return Number(done.changes) === 1
+    })
+  }
+
+  /** @returns how many there were */
+  removeAll(username: string): number {
+    return this.#attempt(statement =>
+      Number(statement('DELETE FROM conversations WHERE username = ?').run(username).changes),
+    )
+  }
+
+  close(): void {
+    this.#statements.clear()
+    this.#database?.close()
+    this.#database = undefined
+  }
+
+  #open(): DatabaseSync {
+    mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
+    const opened = new DatabaseSync(this.#path)
+    chmodSync(this.#path, 0o600)
     opened.exec(schema)
     const newest = opened.prepare('SELECT max(changed) AS newest FROM conversations').get()
-    lastChange = Number(newest?.newest ?? 0)
+    this.#lastChange = Number(newest?.newest ?? 0)
     return opened
   }
 
-  function attempt<Result>(work: (statement: (text: string) => StatementSync) => Result): Result {
+  #attempt<Result>(work: (statement: (text: string) => StatementSync) => Result): Result {
     try {
-      const opened = database ?? open()
-      database = opened
+      this.#database ??= this.#open()
+      const database = this.#database
       return work(text => {
-        const known = statements.get(text) ?? opened.prepare(text)
-        statements.set(text, known)
+        const known = this.#statements.get(text) ?? database.prepare(text)
+        this.#statements.set(text, known)
         return known
       })
     } catch (error) {
       if (error instanceof ConversationError) throw error
       const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-      throw new ConversationError({ kind: 'storage', path, code })
+      throw new ConversationError({ kind: 'storage', path: this.#path, code })
     }
   }
 
-  function stamp(): { at: string; changed: number } {
-    const at = now()
-    lastChange = Math.max(lastChange + 1, at * 1_000)
-    return { at: new Date(at).toISOString(), changed: lastChange }
-  }
-
-  const find = (username: string, id: string): Conversation | undefined =>
-    attempt(statement => {
-      const row = statement('SELECT * FROM conversations WHERE id = ? AND username = ?').get(id, username)
-      // Every column is text or a number.
-      return row === undefined ? undefined : conversationOf(row as Row)
-    })
-
-  return {
-    find,
-    list: (username, limit, offset) =>
-      attempt(statement =>
-        statement(
-          `SELECT id, title, connection, created_at, updated_at, preview FROM conversations
-           WHERE username = ? ORDER BY changed DESC LIMIT ? OFFSET ?`,
-        )
-          .all(username, limit, offset)
-          // Every column is text.
-          .map(row => summaryOf(row as Row)),
-      ),
-    create: (username, { provider, model, connection, messages }) =>
-      attempt(statement => {
-        const counted = statement('SELECT count(*) AS count FROM conversations WHERE username = ?').get(username)
-        if (Number(counted?.count) >= mostOfOneUser)
-          throw new ConversationError({ kind: 'too many', most: mostOfOneUser })
-        const { at, changed } = stamp()
-        const id = `conv_${randomBytes(18).toString('base64url')}`
-        const title = titleOf(messages)
-        statement('INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
-          ...[id, username, title, provider, model, connection, previewOf(messages)],
-          ...[JSON.stringify(messages), at, at, changed],
-        )
-        return { id, username, title, provider, model, connection, messages, created_at: at, updated_at: at }
-      }),
-    replace(username, id, content) {
-      const before = find(username, id)
-      if (before === undefined) return undefined
-      const { at, changed } = stamp()
-      const after = { ...before, ...content, updated_at: at }
-      attempt(statement =>
-        statement(
-          `UPDATE conversations SET provider = ?, model = ?, connection = ?, preview = ?, messages = ?, updated_at = ?, changed = ?
-           WHERE id = ? AND username = ?`,
-        ).run(
-          ...[after.provider, after.model, after.connection, previewOf(after.messages)],
-          ...[JSON.stringify(after.messages), at, changed, id, username],
-        ),
-      )
-      return after
-    },
-    rename: (username, id, title) =>
-      attempt(statement => {
-        const { at, changed } = stamp()
-        const done = statement(
-          'UPDATE conversations SET title = ?, updated_at = ?, changed = ? WHERE id = ? AND username = ?',
-        ).run(title, at, changed, id, username)
-        return Number(done.changes) === 1
-      }),
-    remove: (username, id) =>
-      attempt(statement => {
-        const done = statement('DELETE FROM conversations WHERE id = ? AND username = ?').run(id, username)
-        return Number(done.changes) === 1
-      }),
-    removeAll: username =>
-      attempt(statement => Number(statement('DELETE FROM conversations WHERE username = ?').run(username).changes)),
-    close() {
-      statements.clear()
-      database?.close()
-      database = undefined
-    },
+  #stamp(): { at: string; changed: number } {
+    const at = this.#now()
+    this.#lastChange = Math.max(this.#lastChange + 1, at * 1_000)
+    return { at: new Date(at).toISOString(), changed: this.#lastChange }
   }
 }

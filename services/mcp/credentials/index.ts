@@ -8,7 +8,7 @@ import { limitFailedAttempts } from '../../authentication/failed-attempts.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import type { HttpSettings } from '../configuration/types.ts'
 import type { Caller } from '../core/caller.ts'
-import { createAccounts, type Logins } from './accounts.ts'
+import { Accounts, type Logins } from './accounts.ts'
 import { CredentialError } from './errors.ts'
 import { type TokenEntry, tokenForm, type UserEntry, userForm } from './files.ts'
 import { type LiveFile, openLiveFile } from './live-file.ts'
@@ -63,7 +63,7 @@ export async function createAuthentication({
     },
   })
   find = indexTokens(tokens.entries())
-  const accounts = createAccounts({
+  const accounts = new Accounts({
     users: (): LiveFile<UserEntry> => users,
     failures: limitFailedAttempts(rule, now),
     sessions,
@@ -117,7 +117,7 @@ export async function createAuthentication({
   }
 
   return {
-    login: accounts.login,
+    login: (username, password, address) => accounts.login(username, password, address),
     authenticate: async (authorization, address) => {
       if (authorization === undefined) return { kind: 'refused', isMissing: true }
       const token = wellFormedBearerToken(authorization)

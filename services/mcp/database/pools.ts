@@ -15,7 +15,7 @@ type Shared = {
   readonly durations: Durations
 }
 
-type Pools = {
+export type Pools = {
   /** @throws ConnectionFailure where the settings are of no use */
   of(database: DatabaseSettings): Shared
   /** Opens what is to be kept open of these databases. Of any other nothing is kept from now on. */

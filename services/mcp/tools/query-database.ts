@@ -77,18 +77,6 @@ export function queryDatabase(
     return found
   }
 
-  /** Where the cursor goes on; undefined: there is none. */
-  function placeOf(
-    cursor: string | undefined,
-    { statement: asked, verdict }: Judged,
-    database: DatabaseSettings,
-    context: CallContext,
-  ) {
-    if (cursor === undefined) return undefined
-    if (verdict.mode === 'write') return 'cursor: is for what only reads. Nothing was run.'
-    return cursors.offsetOf(cursor, { statement: asked.text, database, context })
-  }
-
   async function run(
     database: DatabaseSettings,
     { statement: asked, verdict }: Judged,
@@ -150,16 +138,18 @@ export function queryDatabase(
     } catch (error) {
       return failed(error, query, database, context)
     }
-    const place = placeOf(cursor, found, database, context)
+    const { statement: asked, verdict } = found
+    if (cursor !== undefined && verdict.mode === 'write')
+      return toolError('cursor: is for what only reads. Nothing was run.')
+    const place = cursor === undefined ? offset : cursors.offsetOf(cursor, { statement: asked.text, database, context })
     if (typeof place === 'string') return toolError(place)
-    const { confirm } = found.verdict
-    if (confirm !== undefined) {
+    if (verdict.confirm !== undefined) {
       const { name: of, allowUnconfirmed } = database
-      const subject = { statement: found.statement.text, database: of, tool: name, effect: confirm, allowUnconfirmed }
+      const subject = { statement: asked.text, database: of, tool: name, effect: verdict.confirm, allowUnconfirmed }
       const outcome = confirmations.check(subject, context)
       if (outcome !== undefined) return outcome
     }
-    return run(database, found, { limit, offset: place ?? offset ?? 0 }, context)
+    return run(database, found, { limit, offset: place ?? 0 }, context)
   }
 
   // What a statement takes is known once it has been judged; a read is what every call takes.

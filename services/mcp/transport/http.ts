@@ -84,23 +84,70 @@ type Exchange = {
   readonly signal: AbortSignal
 }
 
+/** What is wrong with a message as a whole, in the way of its revision. */
+function refusal(error: ProtocolError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
+  if (!isModern) return jsonText(200, errorText(id ?? null, legacyError(error, '')))
+  const { error: told, status } = modernError(error, '')
+  return jsonText(status === 200 ? 400 : status, errorText(id, told))
+}
+
+function askingOf({ head, caller, signal }: Exchange, send: (message: string) => void): Asking {
+  const canStream = takesStreams(head.headers.accept)
+  return {
+    caller,
+    address: head.address,
+    signal,
+    notify: canStream ? message => send(messageText(message)) : undefined,
+  }
+}
+
 export function createEndpoint(parts: EndpointParts): Handler {
-  const { core, authentication, modern, sites, resourceMetadata } = parts
+  const endpoint = new Endpoint(parts)
+  return (head, body, signal) => endpoint.handle(head, body, signal)
+}
+
+class Endpoint {
+  readonly #parts: EndpointParts
+
+  constructor(parts: EndpointParts) {
+    this.#parts = parts
+  }
+
+  async handle(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
+    const { sites, resourceMetadata } = this.#parts
+    const { method, headers } = head
+    if (refusedHeader(headers, sites) !== undefined) return jsonError(403, 'requests of this site are not allowed')
+    if (method !== 'POST') return wrongMethod(['POST'])
+    if (!isContentType(headers['content-type'], 'application/json'))
+      return jsonError(415, 'the body must be application/json')
+    const who = await this.#admitted(head, body)
+    if ('status' in who) return who
+    const version = headers['mcp-protocol-version']?.trim()
+    try {
+      return await this.#answer(who.parsed, { head, version, caller: who.caller, signal })
+    } catch (error) {
+      if (!(error instanceof CoreError && error.fault.kind === 'insufficient scope')) throw error
+      const scope = error.fault.scopes.join(' ')
+      return jsonError(403, 'the token is not for this', [
+        bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: resourceMetadata }),
+      ])
+    }
+  }
 
   /** A login, which comes without a token. */
-  function openCall(parsed: Parsed): boolean {
+  #openCall(parsed: Parsed): boolean {
     if (parsed.kind !== 'one' || parsed.message.kind !== 'request') return false
     const { method, params } = parsed.message
-    return (
-      method === 'tools/call' && typeof params.name === 'string' && core.tool(params.name, stranger)?.isOpen === true
-    )
+    if (method !== 'tools/call' || typeof params.name !== 'string') return false
+    return this.#parts.core.tool(params.name, stranger)?.isOpen === true
   }
 
   /** Who sends it and what; or what whoever is not let in is told. */
-  async function admitted(
+  async #admitted(
     { headers, address }: RequestHead,
     body: IncomingBody,
   ): Promise<{ readonly caller: Caller; readonly parsed: Parsed } | HttpResponse> {
+    const { authentication, resourceMetadata } = this.#parts
     if (authentication === undefined) return { caller: anyone, parsed: await readMessages(body) }
     const { authorization } = headers
     const found = authorization === undefined ? undefined : await authentication.authenticate(authorization, address)
@@ -109,7 +156,7 @@ export function createEndpoint(parts: EndpointParts): Handler {
       if (isTooMuchOfUnknown(error)) return undefined
       throw error
     })
-    if (parsed !== undefined && openCall(parsed)) return { caller: stranger, parsed }
+    if (parsed !== undefined && this.#openCall(parsed)) return { caller: stranger, parsed }
     const refused = found ?? (await authentication.authenticate(undefined, address))
     if (refused.kind === 'caller') return { caller: refused.caller, parsed: parsed ?? parseMessages(undefined) }
     if (refused.kind === 'limited')
@@ -120,41 +167,31 @@ export function createEndpoint(parts: EndpointParts): Handler {
     ])
   }
 
-  /** What is wrong with a message as a whole, in the way of its revision. */
-  function refusal(error: ProtocolError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
-    if (!isModern) return jsonText(200, errorText(id ?? null, legacyError(error, '')))
-    const { error: told, status } = modernError(error, '')
-    return jsonText(status === 200 ? 400 : status, errorText(id, told))
+  #singleSession({ version }: Exchange): LegacySession {
+    return new LegacySession({
+      ...this.#parts,
+      send: undefined,
+      version: isLegacyVersion(version) ? version : undefined,
+    })
   }
 
-  function askingOf({ head, caller, signal }: Exchange, send: (message: string) => void): Asking {
-    const canStream = takesStreams(head.headers.accept)
-    return {
-      caller,
-      address: head.address,
-      signal,
-      notify: canStream ? message => send(messageText(message)) : undefined,
-    }
-  }
-
-  const singleSession = ({ version }: Exchange) =>
-    new LegacySession({ ...parts, send: undefined, version: isLegacyVersion(version) ? version : undefined })
-
-  const answerModern = (request: RequestMessage, exchange: Exchange): Promise<HttpResponse> =>
-    answerOrStream(async send => {
+  #answerModern(request: RequestMessage, exchange: Exchange): Promise<HttpResponse> {
+    return answerOrStream(async send => {
       const asking = { ...askingOf(exchange, send), headers: exchange.head.headers }
-      const { status, text } = await modern.answer(request, asking)
+      const { status, text } = await this.#parts.modern.answer(request, asking)
       return { response: jsonText(status, text), text }
     }, exchange.signal)
+  }
 
-  const answerLegacy = (message: Received, exchange: Exchange): Promise<HttpResponse> =>
-    answerOrStream(async send => {
-      const session = singleSession(exchange)
+  #answerLegacy(message: Received, exchange: Exchange): Promise<HttpResponse> {
+    return answerOrStream(async send => {
+      const session = this.#singleSession(exchange)
       const text = await session.receive(message, askingOf(exchange, send))
       return { response: text === undefined ? accepted : jsonText(200, text), text }
     }, exchange.signal)
+  }
 
-  async function answerBatch(messages: readonly Received[], exchange: Exchange): Promise<HttpResponse> {
+  async #answerBatch(messages: readonly Received[], exchange: Exchange): Promise<HttpResponse> {
     const refuse = (problem: string) => {
       const error = new ProtocolError({ kind: 'invalid request', problem })
       return jsonText(400, errorText(undefined, modernError(error, '').error))
@@ -165,14 +202,14 @@ export function createEndpoint(parts: EndpointParts): Handler {
       return refuse(`a batch must have 1 to ${maximumBatch} messages`)
     if (messages.some(message => message.kind === 'request' && message.method === 'initialize'))
       return refuse('initialize must not be in a batch')
-    const session = singleSession(exchange)
+    const session = this.#singleSession(exchange)
     const asking = { ...askingOf(exchange, () => {}), notify: undefined }
     const texts = await Promise.all(messages.map(message => session.receive(message, asking)))
     const said = texts.filter(text => text !== undefined)
     return said.length === 0 ? accepted : jsonText(200, `[${said.join(',')}]`)
   }
 
-  async function answer(parsed: Parsed, exchange: Exchange): Promise<HttpResponse> {
+  async #answer(parsed: Parsed, exchange: Exchange): Promise<HttpResponse> {
     const { version } = exchange
     if (parsed.kind === 'no JSON')
       return refusal(
@@ -180,7 +217,7 @@ export function createEndpoint(parts: EndpointParts): Handler {
         undefined,
         isModernVersion(version),
       )
-    if (parsed.kind === 'batch') return answerBatch(parsed.messages, exchange)
+    if (parsed.kind === 'batch') return this.#answerBatch(parsed.messages, exchange)
     const { message } = parsed
     const era = eraOf(message, version)
     const id = message.kind === 'request' ? message.id : undefined
@@ -188,10 +225,10 @@ export function createEndpoint(parts: EndpointParts): Handler {
       const { error } = modernError(era.error, '')
       return jsonText(400, errorText(id, error))
     }
-    if (era.kind === 'legacy') return answerLegacy(message, exchange)
+    if (era.kind === 'legacy') return this.#answerLegacy(message, exchange)
     switch (message.kind) {
       case 'request':
-        return answerModern(message, exchange)
+        return this.#answerModern(message, exchange)
       case 'notification':
         return accepted
       case 'response': {
@@ -200,26 +237,6 @@ export function createEndpoint(parts: EndpointParts): Handler {
       }
       case 'invalid':
         return refusal(new ProtocolError(invalidFault(message)), message.id, true)
-    }
-  }
-
-  return async (head, body, signal) => {
-    const { method, headers } = head
-    if (refusedHeader(headers, sites) !== undefined) return jsonError(403, 'requests of this site are not allowed')
-    if (method !== 'POST') return wrongMethod(['POST'])
-    if (!isContentType(headers['content-type'], 'application/json'))
-      return jsonError(415, 'the body must be application/json')
-    const who = await admitted(head, body)
-    if ('status' in who) return who
-    const version = headers['mcp-protocol-version']?.trim()
-    try {
-      return await answer(who.parsed, { head, version, caller: who.caller, signal })
-    } catch (error) {
-      if (!(error instanceof CoreError && error.fault.kind === 'insufficient scope')) throw error
-      const scope = error.fault.scopes.join(' ')
-      return jsonError(403, 'the token is not for this', [
-        bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: resourceMetadata }),
-      ])
     }
   }
 }

@@ -3,7 +3,7 @@ import type { Core } from '../core/index.ts'
 import { type Calls, createCalls } from './calls.ts'
 import type { TransportLogger } from './context.ts'
 import { createLists, type Lists } from './lists.ts'
-import { createModern, type Modern } from './modern/index.ts'
+import { Modern } from './modern/index.ts'
 import { createSealer } from './sealed-state.ts'
 
 export type Transports = {
@@ -38,6 +38,6 @@ export function createTransports({
     calls,
     lists,
     logger,
-    modern: createModern({ core, calls, lists, logger, sealer, now, taskPatienceMs }),
+    modern: new Modern({ core, calls, lists, logger, sealer, now, taskPatienceMs }),
   }
 }

@@ -11,7 +11,7 @@ import { errorText, isObject, type RequestMessage, resultText } from '../../../m
 import { checkModernRequest } from '../../../mcp-protocol/modern-request.ts'
 import { serverInfoKey, tasksExtension } from '../../../mcp-protocol/names.ts'
 import { modernVersion } from '../../../mcp-protocol/versions.ts'
-import type { Ability, Answers, Outcome } from '../../core/call.ts'
+import type { Ability, Answers, CallContext, Outcome } from '../../core/call.ts'
 import { CoreError } from '../../core/errors.ts'
 import type { Core } from '../../core/index.ts'
 import type { Tool } from '../../core/tool.ts'
@@ -45,13 +45,6 @@ type ModernAsking = Asking & {
 /** `status`: as HTTP wants it. */
 type ModernAnswer = { readonly status: number; readonly text: string }
 
-export type Modern = {
-  /** @throws CoreError of a token that is for less, over HTTP, which tells it by a status */
-  answer(request: RequestMessage, asking: ModernAsking): Promise<ModernAnswer>
-  /** Ends what would go on by itself. */
-  close(): void
-}
-
 /** What a list says may be kept by a client for so long; what changes is announced before, to whoever listens. */
 const listTtlMs = 60_000
 const cacheHint = (ttlMs: number) => `"ttlMs":${ttlMs},"cacheScope":"private"`
@@ -69,23 +62,69 @@ const responsesOf = (responses: unknown): { readonly [key: string]: JsonObject }
   )
 }
 
-export function createModern(parts: ModernParts): Modern {
-  const { core, calls, lists, logger, sealer } = parts
-  const tasks = new Tasks(parts.now)
-  const subscriptions = new Subscriptions(core, tasks)
-  const { name, version, title } = core.server
-  const metaOf = (server: object) => `"_meta":${JSON.stringify({ [serverInfoKey]: server })}`
-  const serverMeta = metaOf({ name, title, version })
-  /** With the icons, which are long. */
-  const discoverMeta = metaOf(core.server)
+/** A result by its members, without braces. */
+const membersOf = (result: object): string => JSON.stringify(result).slice(1, -1)
+const metaOf = (server: object) => `"_meta":${JSON.stringify({ [serverInfoKey]: server })}`
+const missingTasks = () =>
+  new CoreError({ kind: 'missing ability', required: { extensions: { [tasksExtension]: {} } } })
 
-  /** A result by its members, without braces. */
-  const complete = (inner: string, meta = serverMeta): string =>
-    `{${inner}${inner === '' ? '' : ','}"resultType":"complete",${meta}}`
-  const membersOf = (result: object): string => JSON.stringify(result).slice(1, -1)
-  const other = (result: JsonObject): string => `{${membersOf(result)},${serverMeta}}`
+export class Modern {
+  readonly #parts: ModernParts
+  readonly #tasks: Tasks
+  readonly #subscriptions: Subscriptions
+  readonly #serverMeta: string
 
-  function discover({ caller }: Asking): string {
+  constructor(parts: ModernParts) {
+    this.#parts = parts
+    this.#tasks = new Tasks(parts.now)
+    this.#subscriptions = new Subscriptions(parts.core, this.#tasks)
+    const { name, version, title } = parts.core.server
+    this.#serverMeta = metaOf({ name, title, version })
+  }
+
+  /** @throws CoreError of a token that is for less, over HTTP, which tells it by a status */
+  async answer(request: RequestMessage, asking: ModernAsking): Promise<ModernAnswer> {
+    try {
+      const envelope = checkModernRequest(request, asking.headers)
+      const abilities = abilitiesOf(envelope.capabilities)
+      const text = await this.#result(request, asking, { ...envelope, abilities })
+      return { status: 200, text: resultText(request.id, text) }
+    } catch (error) {
+      const isScope = error instanceof CoreError && error.fault.kind === 'insufficient scope'
+      if (isScope && asking.headers !== undefined) throw error
+      const requestId = crypto.randomUUID()
+      if (!isForeseen(error) && !asking.signal.aborted)
+        this.#parts.logger.error({ err: error, request: requestId, method: request.method }, 'a request failed')
+      const { error: told, status } = modernError(error, requestId)
+      return { status, text: errorText(request.id, told) }
+    }
+  }
+
+  /** Ends what would go on by itself. */
+  close(): void {
+    this.#subscriptions.close()
+    this.#tasks.close()
+  }
+
+  async #result(request: RequestMessage, asking: ModernAsking, envelope: Envelope): Promise<string> {
+    const { method, params } = request
+    const { caller } = asking
+    if (method === 'tools/call') return this.#callTool(request, asking, envelope)
+    if (!caller.scopes.has('mcp:read')) throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:read'] })
+    if (method === 'server/discover') return this.#discover(asking)
+    if (isListMethod(method))
+      return this.#complete(`${this.#parts.lists(method, caller, params.cursor)},${cacheHint(listTtlMs)}`)
+    if (isCallMethod(method)) return this.#call(method, request, asking, envelope)
+    if (taskMethods.has(method)) return this.#onTask(request, asking, envelope)
+    if (method === 'subscriptions/listen') {
+      const over = await this.#subscriptions.listen(request, asking, envelope.takesTasks)
+      return `{"resultType":"complete",${membersOf(over)}}`
+    }
+    throw new ProtocolError({ kind: 'unknown method', method })
+  }
+
+  #discover({ caller }: Asking): string {
+    const { core } = this.#parts
     const capabilities = {
       tools: { listChanged: true },
       resources: { subscribe: true, listChanged: true },
@@ -95,91 +134,59 @@ export function createModern(parts: ModernParts): Modern {
       extensions: { [tasksExtension]: {} },
     }
     const result = { supportedVersions: [modernVersion], capabilities, instructions: core.instructions(caller) }
-    return complete(`${membersOf(result)},${cacheHint(listTtlMs)}`, discoverMeta)
+    // With the icons, which are long.
+    return this.#complete(`${membersOf(result)},${cacheHint(listTtlMs)}`, metaOf(core.server))
   }
 
-  /** What an earlier call has asked for; undefined in the first. Without its state answers belong to nothing, and are asked for again. */
-  function answersOf({ method, params }: RequestMessage, { caller }: Asking): Answers | undefined {
-    const { requestState, inputResponses } = params
-    const responses = inputResponses === undefined ? {} : responsesOf(inputResponses)
-    if (requestState === undefined) return undefined
-    if (typeof requestState !== 'string')
-      throw new CoreError({ kind: 'invalid params', problem: 'requestState must be a string' })
-    return { responses, state: sealer.open(requestState, { principal: caller.principal, method, params }) }
+  #callTool(request: RequestMessage, asking: ModernAsking, envelope: Envelope): Promise<string> {
+    const { name, arguments: args } = request.params
+    const { caller, headers } = asking
+    const tool = typeof name === 'string' ? this.#parts.core.tool(name, caller) : undefined
+    if (headers !== undefined && tool !== undefined)
+      checkArguments(headers, tool.definition.inputSchema, isObject(args) ? args : {})
+    if (tool?.task === 'required' && !envelope.takesTasks) throw missingTasks()
+    return tool?.task !== undefined && envelope.takesTasks
+      ? this.#callAsTask(tool, request, asking, envelope)
+      : this.#call('tools/call', request, asking, envelope)
   }
 
-  /** Says what is asked for, or the result. */
-  function said(
-    outcome: Outcome<object>,
-    request: RequestMessage,
-    { caller }: Asking,
-    { abilities }: Envelope,
-  ): string {
-    if (outcome.kind === 'result') {
-      const members = membersOf(outcome.result)
-      return complete(request.method === 'resources/read' ? `${members},${cacheHint(0)}` : members)
-    }
-    for (const asked of Object.values(outcome.requests)) {
-      const required = missingCapability(asked, abilities)
-      if (required !== undefined) throw new CoreError({ kind: 'missing ability', required })
-    }
-    const { method, params } = request
-    const requestState = sealer.seal(outcome.state, { principal: caller.principal, method, params })
-    return other({ resultType: 'input_required', inputRequests: outcome.requests, requestState })
-  }
-
-  async function call(
-    method: CallMethod,
-    request: RequestMessage,
-    asking: Asking,
-    envelope: Envelope,
-  ): Promise<string> {
+  async #call(method: CallMethod, request: RequestMessage, asking: Asking, envelope: Envelope): Promise<string> {
     const { params } = request
     const { abilities, logLevel } = envelope
-    const answers = answersOf(request, asking)
+    const answers = this.#answersOf(request, asking)
     const running = beginCall({ asking, params, abilities, answers, logLevel })
     try {
-      return said(await calls.call(method, params, running.context, false), request, asking, envelope)
+      const outcome = await this.#parts.calls.call(method, params, running.context, false)
+      return this.#written(outcome, request, asking, envelope)
     } finally {
       running.finish()
     }
   }
 
   /** A call that is answered by itself where it is quick, or has to ask before it begins, and goes on as a task otherwise. */
-  async function callAsTask(tool: Tool, request: RequestMessage, asking: Asking, envelope: Envelope): Promise<string> {
+  async #callAsTask(tool: Tool, request: RequestMessage, asking: Asking, envelope: Envelope): Promise<string> {
     const { params } = request
     const { abilities, logLevel } = envelope
-    const { caller, signal } = asking
+    const { calls, taskPatienceMs } = this.#parts
     const controller = new AbortController()
-    const leave = () => controller.abort(signal.reason)
-    signal.addEventListener('abort', leave)
+    const leave = () => controller.abort(asking.signal.reason)
+    asking.signal.addEventListener('abort', leave)
+    const answers = this.#answersOf(request, asking)
+    const ofTask = { ...asking, signal: controller.signal }
+    const running = beginCall({ asking: ofTask, params, abilities, answers, logLevel })
     let say: (message: string) => void = () => {}
-    const answers = answersOf(request, asking)
-    const running = beginCall({
-      asking: { ...asking, signal: controller.signal },
-      params,
-      abilities,
-      answers,
-      logLevel,
-    })
-    const context = {
-      ...running.context,
-      progress: (report: Parameters<typeof running.context.progress>[0]) => {
-        running.context.progress(report)
-        if (report.message !== undefined) say(report.message)
-      },
+    const progress: CallContext['progress'] = report => {
+      running.context.progress(report)
+      if (report.message !== undefined) say(report.message)
     }
+    const context = { ...running.context, progress }
     const first = calls.call('tools/call', params, context, false)
-    let patience: NodeJS.Timeout | undefined
-    const tooLong = new Promise<undefined>(resolve => {
-      patience = setTimeout(resolve, parts.taskPatienceMs, undefined)
-    })
     try {
-      const outcome = await Promise.race([first, tooLong])
+      const outcome = await withinMs(taskPatienceMs, first)
       if (outcome?.kind === 'input-required' || (outcome !== undefined && tool.task !== 'required'))
-        return said(outcome, request, asking, envelope)
-      const begun = tasks.begin({
-        principal: caller.principal,
+        return this.#written(outcome, request, asking, envelope)
+      const begun = this.#tasks.begin({
+        principal: asking.caller.principal,
         abilities,
         first,
         again: more => calls.call('tools/call', params, { ...context, answers: more }, false),
@@ -187,79 +194,72 @@ export function createModern(parts: ModernParts): Modern {
         stop: reason => controller.abort(reason),
       })
       if (begun === undefined) {
-        if (tool.task !== 'required') return said(await first, request, asking, envelope)
+        if (tool.task !== 'required') return this.#written(await first, request, asking, envelope)
         controller.abort(new Error('there is no room for a task'))
         first.catch(() => {})
         throw new ProtocolError({ kind: 'exhausted', problem: 'there are as many tasks as there may be' })
       }
       say = begun.say
-      signal.removeEventListener('abort', leave)
-      return other({ resultType: 'task', ...begun.view })
+      asking.signal.removeEventListener('abort', leave)
+      return this.#other({ resultType: 'task', ...begun.view })
     } finally {
-      clearTimeout(patience)
       running.finish()
     }
   }
 
-  function onTask({ method, params }: RequestMessage, { caller }: Asking, { takesTasks }: Envelope): string {
+  #onTask({ method, params }: RequestMessage, { caller }: Asking, { takesTasks }: Envelope): string {
     if (!takesTasks) throw missingTasks()
     const { taskId } = params
-    if (method === 'tasks/get') return complete(membersOf(tasks.get(taskId, caller.principal)))
-    if (method === 'tasks/update') tasks.update(taskId, caller.principal, responsesOf(params.inputResponses))
-    else tasks.cancel(taskId, caller.principal)
-    return complete('')
+    if (method === 'tasks/get') return this.#complete(membersOf(this.#tasks.get(taskId, caller.principal)))
+    if (method === 'tasks/update') this.#tasks.update(taskId, caller.principal, responsesOf(params.inputResponses))
+    else this.#tasks.cancel(taskId, caller.principal)
+    return this.#complete('')
   }
 
-  async function result(request: RequestMessage, asking: ModernAsking, envelope: Envelope): Promise<string> {
+  /** What an earlier call has asked for; undefined in the first. Without its state answers belong to nothing, and are asked for again. */
+  #answersOf({ method, params }: RequestMessage, { caller }: Asking): Answers | undefined {
+    const { requestState, inputResponses } = params
+    const responses = inputResponses === undefined ? {} : responsesOf(inputResponses)
+    if (requestState === undefined) return undefined
+    if (typeof requestState !== 'string')
+      throw new CoreError({ kind: 'invalid params', problem: 'requestState must be a string' })
+    const state = this.#parts.sealer.open(requestState, { principal: caller.principal, method, params })
+    return { responses, state }
+  }
+
+  /** The result, or what is asked for. */
+  #written(outcome: Outcome<object>, request: RequestMessage, { caller }: Asking, { abilities }: Envelope): string {
     const { method, params } = request
-    const { caller, headers } = asking
-    if (method === 'tools/call') {
-      const tool = typeof params.name === 'string' ? core.tool(params.name, caller) : undefined
-      const args = isObject(params.arguments) ? params.arguments : {}
-      if (headers !== undefined && tool !== undefined) checkArguments(headers, tool.definition.inputSchema, args)
-      if (tool?.task === 'required' && !envelope.takesTasks) throw missingTasks()
-      return tool?.task !== undefined && envelope.takesTasks
-        ? callAsTask(tool, request, asking, envelope)
-        : call(method, request, asking, envelope)
+    if (outcome.kind === 'result') {
+      const members = membersOf(outcome.result)
+      return this.#complete(method === 'resources/read' ? `${members},${cacheHint(0)}` : members)
     }
-    if (!caller.scopes.has('mcp:read')) throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:read'] })
-    if (method === 'server/discover') return discover(asking)
-    if (isListMethod(method)) return complete(`${lists(method, caller, params.cursor)},${cacheHint(listTtlMs)}`)
-    if (isCallMethod(method)) return call(method, request, asking, envelope)
-    if (taskMethods.has(method)) return onTask(request, asking, envelope)
-    if (method === 'subscriptions/listen') {
-      const over = await subscriptions.listen(request, asking, envelope.takesTasks)
-      return `{"resultType":"complete",${membersOf(over)}}`
+    for (const asked of Object.values(outcome.requests)) {
+      const required = missingCapability(asked, abilities)
+      if (required !== undefined) throw new CoreError({ kind: 'missing ability', required })
     }
-    throw new ProtocolError({ kind: 'unknown method', method })
+    const requestState = this.#parts.sealer.seal(outcome.state, { principal: caller.principal, method, params })
+    return this.#other({ resultType: 'input_required', inputRequests: outcome.requests, requestState })
   }
 
-  function envelopeOf(request: RequestMessage, headers: Headers | undefined): Envelope {
-    const envelope = checkModernRequest(request, headers)
-    return { ...envelope, abilities: abilitiesOf(envelope.capabilities) }
+  #complete(members: string, meta = this.#serverMeta): string {
+    return `{${members}${members === '' ? '' : ','}"resultType":"complete",${meta}}`
   }
 
-  return {
-    async answer(request, asking) {
-      try {
-        const text = await result(request, asking, envelopeOf(request, asking.headers))
-        return { status: 200, text: resultText(request.id, text) }
-      } catch (error) {
-        const isScope = error instanceof CoreError && error.fault.kind === 'insufficient scope'
-        if (isScope && asking.headers !== undefined) throw error
-        const requestId = crypto.randomUUID()
-        if (!isForeseen(error) && !asking.signal.aborted)
-          logger.error({ err: error, request: requestId, method: request.method }, 'a request failed')
-        const { error: told, status } = modernError(error, requestId)
-        return { status, text: errorText(request.id, told) }
-      }
-    },
-    close() {
-      subscriptions.close()
-      tasks.close()
-    },
+  #other(result: JsonObject): string {
+    return `{${membersOf(result)},${this.#serverMeta}}`
   }
 }
 
-const missingTasks = () =>
-  new CoreError({ kind: 'missing ability', required: { extensions: { [tasksExtension]: {} } } })
+/** undefined: it takes longer. */
+async function withinMs<Result>(ms: number, work: Promise<Result>): Promise<Result | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const tooLong = new Promise<undefined>(resolve => {
+    timer = setTimeout(resolve, ms, undefined)
+  })
+  try {
+    return await Promise.race([work, tooLong])
+  } finally {
+    clearTimeout(timer)
+  }
+}
