@@ -391,7 +391,7 @@ tools: [{ name: t, type: pl-func, language: plpgsql, code: x, returns: ") int", 
       'custom_definitions_path (mcp.yaml, line 2) names a file that cannot be read (ENOENT)',
     )
     expect(() => read('custom_definitions_path: /bad.yaml\nlog_level: loud')).toThrow(
-      /tools \(\/bad\.yaml, line 1\) must be a list\n[\s\S]*log_level/,
+      /log_level[\s\S]*\ntools \(\/bad\.yaml, line 1\) must be a list$/,
     )
   })
 })
