@@ -227,9 +227,16 @@ test('a restore candidate is planned as a member alone, and a branch before its 
       .map(({ target }) => target.replace('operator/', ''))
       .sort()
   expect(plansOf('branch/plan/copying.ts')).toEqual(['endpoint/plan/index.ts'])
-  expect(plansOf('restore/candidate.ts').filter(target => target.startsWith('workload/'))).toEqual([
-    'workload/plan/next-actions.ts',
-  ])
+  expect(plansOf('restore/candidate.ts').filter(target => target.startsWith('workload/'))).toEqual([])
+})
+
+test('one Postgres is observed in one way: only the workload and the restore of a member call observeMember', () => {
+  const callers = globSync('operator/**/*.ts').filter(
+    path => !isForTests(path) && /\b(await|return) observeMember\(/.test(readFileSync(path, 'utf8')),
+  )
+  expect(callers.sort()).toEqual(['operator/restore/candidate.ts', 'operator/workload/observe.ts'])
+  const ofRestore = globSync('operator/restore/*.ts').filter(path => !isForTests(path))
+  expect(ofRestore.filter(path => readFileSync(path, 'utf8').includes('observeInstance'))).toEqual([])
 })
 
 test('observation imports no plan', () => {

@@ -24,6 +24,7 @@ import type {
   CredentialsFacts,
   EndpointChildren,
   ObservedEndpoint,
+  ObservedPrerequisites,
   RouteFacts,
 } from './observed.ts'
 
@@ -48,20 +49,31 @@ const noRotations: AskedRotations = { asked: {}, isGivenUp: false }
 /** `gateways`: their Leases in the cache. */
 export async function observeEndpoint(
   { cluster, gateways, now }: { cluster: Cluster; gateways: () => readonly GatewayLease[]; now: () => number },
-  { member, rotations = noRotations, objects, keys }: EndpointRequest,
+  { member, rotations, objects, keys }: EndpointRequest,
 ): Promise<{ observed: ObservedEndpoint; passwords: Passwords | undefined }> {
-  const { instance, owner, isAtRest, region, drifts, podSettings, incarnation, postgres } = member
-  const children = owner ? childrenOf(owner.id, objects) : noChildren
-  const { facts: credentials, passwords } = credentialsOf(children.credentials, keys, incarnation)
-  const names = owner && region && desiredNames(owner, region)
+  const { instance, isAtRest, region, drifts, podSettings, incarnation, postgres } = member
+  const { observed, passwords } = observePrerequisites({ member, rotations, objects, keys }, now)
+  const { route } = observed.children
   return {
     observed: {
-      ...{ instance, isAtRest, rotations, region, drifts, podSettings, incarnation, children, credentials, postgres },
-      certificate: certificateOf(children.certificate, keys, names, now),
-      route: await routeOf({ cluster, gateways: gateways() }, instance, isAtRest, children.route, now),
+      ...observed,
+      ...{ isAtRest, region, drifts, podSettings, incarnation, postgres },
+      route: await routeOf({ cluster, gateways: gateways() }, instance, isAtRest, route, now),
     },
     passwords,
   }
+}
+
+/** Reads the part of an endpoint that a member waits for, whether it serves or not. */
+export function observePrerequisites(
+  { member: { instance, owner, region, incarnation }, rotations = noRotations, objects, keys }: EndpointRequest,
+  now: () => number,
+): { observed: ObservedPrerequisites; passwords: Passwords | undefined } {
+  const children = owner ? childrenOf(owner.id, objects) : noChildren
+  const { facts: credentials, passwords } = credentialsOf(children.credentials, keys, incarnation)
+  const names = owner && region && desiredNames(owner, region)
+  const certificate = certificateOf(children.certificate, keys, names, now)
+  return { observed: { instance, rotations, children, credentials, certificate }, passwords }
 }
 
 const noChildren: EndpointChildren = {

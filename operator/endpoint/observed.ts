@@ -64,6 +64,12 @@ export type RouteFacts = {
  */
 export type AskedRotations = { asked: Rotations; isGivenUp: boolean }
 
+/** What the pods of members wait for: the Secrets that they mount, and the network policy. */
+export type ObservedPrerequisites = Pick<
+  ObservedEndpoint,
+  'instance' | 'rotations' | 'children' | 'credentials' | 'certificate'
+>
+
 export type ObservedEndpoint = {
   instance: Instance
   /** All that was requested had been applied when the status was written, and nothing else is requested since. */

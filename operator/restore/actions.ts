@@ -1,8 +1,8 @@
 /** What the plan for a restore can ask to be done. */
 import type { Restore } from '../../crds/index.ts'
 import type { RestorePurpose } from '../backup/taken.ts'
+import type { MemberAction } from '../member/actions.ts'
 import type { VolumeRecord } from '../objects/instance.ts'
-import type { Action as InstanceAction } from '../workload/actions.ts'
 import type { Left } from './observed.ts'
 
 export type Action =
@@ -11,7 +11,7 @@ export type Action =
   /** Has the database ask for this restore, so that it is its operation. */
   | { do: 'ask'; backupName: string }
   | { do: 'take-backup'; name: string; purpose: RestorePurpose }
-  | { do: 'candidate'; action: InstanceAction }
+  | { do: 'candidate'; action: MemberAction }
   /** Keeps the old Postgres from starting, which has stopped. */
   | { do: 'lock' }
   /** The one write by which the new volume serves. */

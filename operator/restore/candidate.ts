@@ -3,25 +3,25 @@
  * alone is planned here. The database's own controller plans the endpoint, and lets clients in after the switch.
  */
 
-import type { ManagedDatabase } from '../../crds/index.ts'
+import { firstMember, type ManagedDatabase } from '../../crds/index.ts'
+import { observePrerequisites } from '../endpoint/observe.ts'
 import { prerequisitesOf } from '../endpoint/plan/index.ts'
 import type { InstallationKeys } from '../keys.ts'
-import type { Observer } from '../member/observe.ts'
+import { type LearntOfMember, type Observer, observeMember } from '../member/observe.ts'
 import type { ObservedMember } from '../member/observed.ts'
 import { type MemberPlan, planMember } from '../member/plan/index.ts'
 import { memberStep } from '../member/plan/step.ts'
 import { lostNode } from '../member/pod/node.ts'
 import { unknownReference } from '../member/pod/plan/catalogue.ts'
 import { noRestarts } from '../member/pod/plan/restart-marks.ts'
-import { podsOf } from '../member/pod/pod.ts'
 import { isOwn } from '../member/postgres/answer.ts'
 import type { DataSource, Instance } from '../objects/instance.ts'
 import { ownerOf } from '../objects/ownership.ts'
-import { type Learnt, type Observation, observeInstance, remainsOf } from '../workload/observe.ts'
-import { awaitsPostgres } from '../workload/plan/next-actions.ts'
+import { remainsOf } from '../workload/observe.ts'
 import type { Candidate } from './observed.ts'
 
-export type CandidateSeen = { candidate: Candidate; observation: Observation; plan: MemberPlan; awaited: boolean }
+/** `awaited`: Postgres runs, and is to be probed soon. */
+export type CandidateSeen = { candidate: Candidate; member: ObservedMember; plan: MemberPlan; awaited: boolean }
 
 /** `source`: undefined where it is not to be had any more, and matters no more. */
 const instanceOf = (database: ManagedDatabase, incarnation: number, source: DataSource | undefined): Instance => ({
@@ -41,35 +41,33 @@ export async function seeCandidate(
     source,
   }: { database: ManagedDatabase; id: string; incarnation: number; source: DataSource },
   keys: InstallationKeys,
-  learnt: Learnt,
+  learnt: LearntOfMember,
   now: number,
 ): Promise<CandidateSeen> {
   const { namespace = '' } = database.metadata
   const instance = instanceOf(database, incarnation, source)
   const owner = ownerOf(instance, id)
-  const { caches } = observer
-  const remains = { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, id, namespace) }
-  const observation = await observeInstance(
+  const objects = remainsOf(observer.caches, namespace, owner)
+  const { observed: member } = await observeMember(
     observer,
-    { instance, owner, isAtRest: false, isBeside: true, remains },
-    keys,
+    { instance, number: firstMember, owner, isAtRest: false, isBeside: true, objects },
     learnt,
   )
-  const { observed } = observation
-  const plan = planMember(observed, owner, now, {
-    ...prerequisitesOf(observed),
+  const { observed: endpoint } = observePrerequisites({ member, objects, keys }, observer.now)
+  const plan = planMember(member, owner, now, {
+    ...prerequisitesOf(endpoint),
     restartsOf: noRestarts,
     protectsVolume: false,
   })
   return {
-    candidate: { ...stateOf(observed, plan), actions: plan.actions, isBound: isBound(observation) },
-    observation,
+    candidate: { ...stateOf(member, plan), actions: plan.actions, isBound: isBound(member) },
+    member,
     plan,
-    awaited: awaitsPostgres(observed, plan),
+    awaited: member.pod?.address !== undefined && !member.pod.terminating,
   }
 }
 
-const isBound = ({ observed: { children } }: Observation): boolean => children.claim?.status?.phase === 'Bound'
+const isBound = ({ children }: ObservedMember): boolean => children.claim?.status?.phase === 'Bound'
 
 type State = { state: 'making'; message: string } | Extract<Candidate, { state: 'ready' | 'failed' }>
 

@@ -67,7 +67,7 @@ class RestoreController {
     this.#cluster = cluster
     const enqueue = (key: string) => this.enqueue(key)
     this.#workloads = createWorkloads({ ...options, cluster, certificatesAtOnce: 1, enqueue })
-    this.#executor = { cluster, instance: this.#workloads.executor, newId: createIds(now), now }
+    this.#executor = { cluster, candidate: this.#workloads.executor, newId: createIds(now), now }
     this.#observer = { caches, cluster, images, pods, now, clock }
     this.#controller = startController({
       name: 'restore',
@@ -116,7 +116,7 @@ class RestoreController {
     const { observed, candidate } = await observe(this.#observer, request)
     if (candidate === undefined) this.#workloads.forget(key)
     const { actions, status, wakeAt } = plan(observed, this.#options.now(), this.#options.deadlines)
-    const instance = candidate && this.#workloads.pass(key, candidate.observation, currentKeys, passSignal)
+    const instance = candidate && this.#workloads.memberPass(key, candidate.member, currentKeys, passSignal)
     for (const action of actions) {
       await perform(this.#executor, observed, instance, action)
       // The object is another one by then; the next pass sees it.

@@ -21,13 +21,13 @@ import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { holdOf } from '../managed-database/hold.ts'
-import type { Observer } from '../member/observe.ts'
+import type { LearntOfMember, Observer } from '../member/observe.ts'
 import { lockOf, stopOf } from '../member/pod/lock.ts'
 import { podsOfMember } from '../member/pod/stopped.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { DataSource } from '../objects/instance.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
-import type { GuardedObserver, Learnt } from '../workload/observe.ts'
+import type { GuardedObserver } from '../workload/observe.ts'
 import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
 import { freeIncarnation, leftBehind } from './incarnations.ts'
@@ -35,7 +35,7 @@ import type { Left, Observed } from './observed.ts'
 
 type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
 
-type Request = { restore: Restore; keys: InstallationKeys; learnt: Learnt; now: number }
+type Request = { restore: Restore; keys: InstallationKeys; learnt: LearntOfMember; now: number }
 
 export async function observe(observer: GuardedObserver, { restore, keys, learnt, now }: Request): Promise<Seen> {
   const { caches, cluster } = observer

@@ -3,15 +3,15 @@
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { Backup, ManagedDatabase, Restore } from '../../crds/index.ts'
 import type { BackupSource } from '../backup/source.ts'
+import type { MemberAction } from '../member/actions.ts'
 import type { Hold } from '../member/observed.ts'
 import type { Stop } from '../member/pod/lock.ts'
 import type { VolumeRecord } from '../objects/instance.ts'
-import type { Action as InstanceAction } from '../workload/actions.ts'
 
 /** The Postgres that is to take the place of the one that serves, closed until it has. */
 export type Candidate = {
   /** What is to be done about it now. */
-  actions: InstanceAction[]
+  actions: MemberAction[]
   /** Its claim is bound: the snapshot is needed no more. */
   isBound: boolean
 } & (

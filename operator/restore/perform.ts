@@ -17,20 +17,20 @@ import type { IdSource } from '../../values/id.ts'
 import { timestamp } from '../../values/time.ts'
 import { createTaken, takenBy } from '../backup/taken.ts'
 import { nextConditions } from '../managed-database/conditions.ts'
+import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
 import { lock } from '../member/pod/lock.ts'
 import { no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
-import { type Executor as InstanceExecutor, type Pass, perform as performInstance } from '../workload/act.ts'
 import type { Action } from './actions.ts'
 import type { Observed } from './observed.ts'
 
-type Executor = { cluster: Cluster; instance: InstanceExecutor; newId: IdSource; now: () => number }
+type Executor = { cluster: Cluster; candidate: MemberExecutor; newId: IdSource; now: () => number }
 
 /** `pass`: of the candidate; undefined where there is none. */
 export async function perform(
   executor: Executor,
   observed: Observed,
-  pass: Pass | undefined,
+  pass: MemberPass | undefined,
   action: Action,
 ): Promise<void> {
   const { cluster } = executor
@@ -48,7 +48,8 @@ export async function perform(
     case 'take-backup':
       return takeBackup(executor, restore, action)
     case 'candidate':
-      if (pass !== undefined) await performInstance(executor.instance, pass, action.action)
+      // It accepts no clients, so it gets no passwords.
+      if (pass !== undefined) await performMember(executor.candidate, pass, action.action, undefined)
       return
     case 'lock':
       return lock(cluster, { namespace, id: restore.spec.databaseId, ...previousOf(restore) }, restore)

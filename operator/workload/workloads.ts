@@ -3,14 +3,19 @@
  * holds nothing that another process could not find out again.
  */
 import type { Logger } from 'pino'
-import type { Cluster } from '../../cluster/index.ts'
+import type { Cluster, Service } from '../../cluster/index.ts'
+
 import { systemNamespace } from '../../crds/index.ts'
+import type { Passwords } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import { createDriftBook, type DriftBook } from '../children/drifts.ts'
 import { createTurns, inTurn } from '../endpoint/certificate-turns.ts'
 import { createGatewayReports } from '../endpoint/gateway-reports.ts'
+import type { CertificateFacts, ObservedEndpoint } from '../endpoint/observed.ts'
 import { createPortAllocator } from '../endpoint/port-allocator.ts'
 import type { InstallationKeys } from '../keys.ts'
+import type { MemberPass } from '../member/act.ts'
+import type { ObservedMember } from '../member/observed.ts'
 import type { PodFacts } from '../member/pod/pod.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 import { dataSize, Measurements, volumeUse } from '../member/postgres/measurements.ts'
@@ -43,6 +48,13 @@ type Waits = {
   awaitsGateways: boolean
   configurationDigest: string | undefined
   wakeAt: number | undefined
+}
+
+/** A pass over an owner; or over one member, of which no client logs in and no certificate is awaited. */
+type ProbedPass = Omit<MemberPass, 'observed'> & {
+  observed: ObservedMember &
+    Partial<Pick<ObservedEndpoint, 'certificate' | 'credentials'>> & { children: { service?: Service | undefined } }
+  passwords?: Passwords | undefined
 }
 
 /** While a pass waits for gateways, it is repeated even without an event: a gateway may have died. */
@@ -97,28 +109,31 @@ class Workloads {
     return inTurn(this.#turns, key, observed)
   }
 
-  /** Returns what a pass performs its actions with. */
+  /** Returns what a pass over one member performs the member's actions with. */
+  memberPass<O extends ObservedMember>(
+    key: string,
+    observed: O,
+    { authority }: InstallationKeys,
+    signal: AbortSignal,
+  ): MemberPass & { observed: O } {
+    const { owner, pod } = observed
+    const address = pod?.address
+    const target = address !== undefined && owner && authority ? targetAt(owner, address, authority) : undefined
+    return { key, observed, access: authority && this.#options.accessFor(authority), target, signal }
+  }
+
+  /** Returns what a pass over an owner performs its actions with. */
   pass<O extends Observed>(
     key: string,
     observation: Observation<O>,
     keys: InstallationKeys,
     signal: AbortSignal,
   ): Pass & Observation<O> {
-    const { owner, pod } = observation.observed
-    const { authority } = keys
-    const address = pod?.address
-    return {
-      ...observation,
-      key,
-      keys,
-      access: authority && this.#options.accessFor(authority),
-      target: address !== undefined && owner && authority ? targetAt(owner, address, authority) : undefined,
-      signal,
-    }
+    return { ...observation, ...this.memberPass(key, observation.observed, keys, signal), keys }
   }
 
   /** Probes and measures Postgres if that is due. @returns in how many ms to pass again; undefined: after an event only */
-  wakeAfter(pass: Pass, waits: Waits): number | undefined {
+  wakeAfter(pass: ProbedPass, waits: Waits): number | undefined {
     const now = this.#options.now()
     const wakes = [
       waits.wakeAt,
@@ -136,7 +151,7 @@ class Workloads {
   }
 
   /** `listed`: every owner whose Postgres a gateway cannot connect to, by the Leases of the moment. */
-  reported = (listed: ReadonlySet<string>): void => {
+  reported(listed: ReadonlySet<string>): void {
     for (const key of this.#reports.heard(listed)) this.#options.enqueue(key)
   }
 
@@ -158,7 +173,7 @@ class Workloads {
     return answer?.state === 'answered' && answer.login === 'succeeded'
   }
 
-  #probe(pass: Pass, waits: Waits): number | undefined {
+  #probe(pass: ProbedPass, waits: Waits): number | undefined {
     const { key, observed, access, target } = pass
     const { pod } = observed
     if (pod === undefined || target === undefined || access === undefined || pod.terminating) return undefined
@@ -172,7 +187,7 @@ class Workloads {
       pod,
       awaited: waits.awaitsPostgres,
       certificateIssuedAt: staleCertificate(observed),
-      latestCertificateAt: observed.certificate.state === 'absent' ? undefined : observed.certificate.issuedAt,
+      latestCertificateAt: issuedAt(observed.certificate),
       suspectedAt: this.#prober.suspectedAt(key),
       operatorStartedAt: this.#startedAt,
       now: now(),
@@ -183,7 +198,7 @@ class Workloads {
   }
 
   /** Of a volume that grows by itself. It does not wait for a probe, so that the use is known soon after a failover. */
-  #measureVolume({ key, observed, access, target }: Pass): number | undefined {
+  #measureVolume({ key, observed, access, target }: ProbedPass): number | undefined {
     const { instance, pod } = observed
     if (instance.spec.storage?.autogrow === undefined) {
       this.#volumeUse.forget(key)
@@ -194,19 +209,23 @@ class Workloads {
   }
 }
 
-const probeOf = ({ observed, passwords }: Pass, { run, ready, probesWal, writeHangs }: PodFacts) => ({
+const probeOf = ({ observed, passwords }: ProbedPass, { run, ready, probesWal, writeHangs }: PodFacts) => ({
   clientsWay: clientsWay(observed),
   run,
   ready,
   passwords,
-  mark: observed.credentials.state === 'readable' ? observed.credentials.mark : undefined,
+  mark: observed.credentials?.state === 'readable' ? observed.credentials.mark : undefined,
   commits: !probesWal,
   isUrgent: writeHangs,
 })
 
+const issuedAt = (certificate: CertificateFacts | undefined): number | undefined =>
+  certificate === undefined || certificate.state === 'absent' ? undefined : certificate.issuedAt
+
 /** When the certificate was issued that Postgres should show and does not. */
-function staleCertificate({ certificate, postgres }: Observed): number | undefined {
-  if (certificate.state === 'absent' || postgres?.answer?.state !== 'answered') return undefined
+function staleCertificate({ certificate, postgres }: ProbedPass['observed']): number | undefined {
+  if (certificate === undefined || certificate.state === 'absent' || postgres?.answer?.state !== 'answered')
+    return undefined
   const shown = postgres.answer.certificate
   return shown === undefined || shown === certificate.fingerprint ? undefined : (certificate.issuedAt ?? 0)
 }

@@ -7,7 +7,7 @@ import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import { type Component, childLabels, type Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { EndpointAction } from '../actions.ts'
-import type { ObservedEndpoint } from '../observed.ts'
+import type { ObservedEndpoint, ObservedPrerequisites } from '../observed.ts'
 import { credentialsFinding } from './credentials.ts'
 import { type DesiredEndpoint, desiredEndpoint } from './desired.ts'
 import { areCredentialsLost } from './lost-credentials.ts'
@@ -51,7 +51,7 @@ export function planEndpoint(observed: ObservedEndpoint, owner: Owner, { answere
 }
 
 /** What the pods of members wait for: the Secrets that they mount, and the network policy. */
-export function prerequisitesOf(observed: ObservedEndpoint) {
+export function prerequisitesOf(observed: ObservedPrerequisites) {
   const { children, certificate } = observed
   const { credentials, networkPolicy } = children
   const isKnown = credentials !== undefined || areCredentialsLost(observed)
