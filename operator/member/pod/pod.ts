@@ -1,8 +1,10 @@
 /** What a database's pod says about itself, boiled down to what the plan decides by. */
 import type { Pod } from '../../../cluster/index.ts'
+import { isMemberOf, labels, parseMemberName } from '../../../crds/index.ts'
 import { type RefusalReason, reasonOfExitCode } from '../../../instance/refusal.ts'
 import { isRecord } from '../../../values/record.ts'
 import type { Caches } from '../../caches.ts'
+import type { Component } from '../../objects/ownership.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
 import { editedImages } from './image-edits.ts'
 import {
@@ -21,9 +23,16 @@ import { walProbeAnnotation } from './wal-probe.ts'
 /** Kubernetes' own label. */
 const revisionLabel = 'controller-revision-hash'
 
-/** Those of a database or branch. */
+/**
+ * Whether a pod with the label of a database runs its Postgres. A service of the database has that label too, and another component. A
+ * pod that lost its component label, or was given another one, is still Postgres by its name.
+ */
+const isPostgres = ({ metadata: { name, labels: marks } }: Pod, id: string): boolean =>
+  marks?.[labels.component] === ('postgres' satisfies Component) || isMemberOf(parseMemberName('pod', name), id)
+
+/** The Postgres pods of a database or branch. */
 export const podsOf = (caches: Pick<Caches, 'pods'>, id: string, namespace: string | undefined): Pod[] =>
-  caches.pods.byIndex('database', id).filter(pod => pod.metadata.namespace === namespace)
+  caches.pods.byIndex('database', id).filter(pod => pod.metadata.namespace === namespace && isPostgres(pod, id))
 
 export type PodFacts = {
   name: string

@@ -1,6 +1,7 @@
 /** On which node a copy's volume is made, and how long its pod waits for it. */
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolume, PersistentVolumeClaim, Pod } from '../../../cluster/index.ts'
+import { labels } from '../../../crds/index.ts'
 import type { Instance } from '../../objects/instance.ts'
 import { comesAlone, copyNodeOf, isOnlyOn, selectedNodeAnnotation } from './copy-node.ts'
 
@@ -44,10 +45,10 @@ describe('the claim of a copy', () => {
     },
     dataSource: { kind: 'snapshot', snapshot: 'cut', id: 'source', systemIdentifier: '7', bytes: 1 },
   }
-  const podOn = (node: string | undefined, namespace = 'databases'): Pod => ({
+  const podOn = (node: string | undefined, namespace = 'databases', component = 'postgres'): Pod => ({
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { name: 'source', namespace },
+    metadata: { name: 'source', namespace, labels: { [labels.component]: component } },
     spec: { containers: [], ...(node === undefined ? {} : { nodeName: node }) },
   })
   const indexed = <T>(objects: T[]) => ({ byIndex: (_: string, id: string) => (id === 'source' ? objects : []) })
@@ -62,6 +63,11 @@ describe('the claim of a copy', () => {
     ['names the node of its source, where its volume is on that alone', nodeFor([podOn('one')], [onOne]), 'one'],
     ['names none where the source does not run', nodeFor([], [onOne]), undefined],
     ['names none where the source has no node yet', nodeFor([podOn(undefined)], [onOne]), undefined],
+    [
+      'names that of its source, and not that of a service beside it',
+      nodeFor([podOn('two', 'databases', 'rest'), podOn('one')], [onOne]),
+      'one',
+    ],
     ['names none by a pod in another namespace', nodeFor([podOn('one', 'others')], [onOne]), undefined],
     ['names none where the source is elsewhere', nodeFor([podOn('two')], [onOne]), undefined],
     ['names none where no volume is known', nodeFor([podOn('one')], []), undefined],
