@@ -106,14 +106,25 @@ describe('a route that cannot be read is closed', () => {
     expect(problems[0]).toContain(problem)
   })
 
-  test.each(['route-', 'route-0', 'route-06000', 'route-65536', 'route-6000x', 'other'])(
-    'a ConfigMap called %s claims no port',
-    name => {
-      const { table, problems } = buildTable([routeMap(open, name)])
-      expect(table.size).toBe(0)
-      expect(problems).toEqual([`${name}: a route's name is route-<port>`])
-    },
-  )
+  test.each(['route-0', 'route-06000', 'route-65536', 'route-6000x'])('a ConfigMap called %s claims no port', name => {
+    const { table, problems } = buildTable([routeMap(open, name)])
+    expect(table.size).toBe(0)
+    expect(problems).toEqual([`${name}: a route's name is route-<port>`])
+  })
+})
+
+test.each([
+  ['a route by host name', 'route-http-rest.shop.db.test', { kind: 'http', host: 'rest.shop.db.test' }],
+  ['a route by host name that cannot be read', 'route-http-rest.shop.db.test', { kind: 'http' }],
+  ['a kind of a later version', 'route-grpc-shop', { kind: 'grpc', service: 'shop' }],
+  ['a name of no kind', 'other', {}],
+])('%s is ignored: it claims no port, closes none, and is no problem', (_, name, record) => {
+  const { port: _port, ...rest } = shop(['0.0.0.0/0'])
+  const other = configMap(JSON.stringify({ ...rest, ...record }), name)
+  const before = buildTable([routeMap(shop(['0.0.0.0/0']))]).table
+  expect(buildTable([other])).toEqual({ table: new Map(), problems: [] })
+  expect(withRoute(before, other)).toEqual({ table: before, problems: [] })
+  expect(withoutRoute(before, name)).toEqual(before)
 })
 
 test('a change makes a new table and leaves the old one alone', () => {

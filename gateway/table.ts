@@ -6,7 +6,7 @@
  */
 
 import type { ConfigMap } from '../cluster/kinds.ts'
-import { portOfRoute, type RouteTarget, readRoute } from '../routes/route.ts'
+import { portOfRoute, type RouteTarget, readAnyRoute } from '../routes/route.ts'
 import { maskCidr, parseAddress, parseCidr } from '../values/cidr.ts'
 
 export type CompiledRoute = {
@@ -71,12 +71,13 @@ export function withoutRoute(table: RouteTable, name: string): RouteTable {
   return next
 }
 
+/** Routes of other kinds than ports lead nowhere here, and are no problem: they are another gateway's, or a later version's. */
 function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap: ConfigMap): void {
   const { name } = configMap.metadata
-  const port = portOfRoute(name)
-  const { route, problem } = readRoute(configMap)
-  if (problem !== undefined) problems.push(`${name}: ${problem}`)
-  if (port === undefined) return
+  const read = readAnyRoute(configMap)
+  if (read.kind !== 'http' && read.problem !== undefined) problems.push(`${name}: ${read.problem}`)
+  if (read.kind !== 'port') return
+  const { port, route } = read
   if (route === undefined) {
     table.set(port, { label: name, rules: [], ranges: new Uint32Array() })
   } else {

@@ -7,10 +7,13 @@ import {
   gatewayComponent,
   gatewayLeaseName,
   gatewayLeaseSeconds,
+  hostOfRoute,
+  httpRouteName,
   newlyUnreachable,
   portOfRoute,
   portRefusedBy,
   portsInUseAnnotation,
+  readAnyRoute,
   readRoute,
   routeComponent,
   routeKey,
@@ -107,6 +110,44 @@ describe('a route', () => {
 
   test.each([0, 65536])('never has port %i', port => {
     expect(read({ ...route, port }, `route-${port}`).route).toBeUndefined()
+  })
+})
+
+describe('a route by host name', () => {
+  const host = 'rest.shop-1.db.test'
+  const route = {
+    ...{ kind: 'http', databaseId: '9b2f7a6e', label: 'shop-1', host, rules: [] },
+    target: { namespace: 'tenant', service: 'rest', port: 3000 },
+  }
+  const read = (value: unknown, name = httpRouteName(host)) =>
+    readAnyRoute({ metadata: { name }, data: { 'route.json': JSON.stringify(value) } })
+
+  test('claims the host in its name, and no port', () => {
+    expect(hostOfRoute(httpRouteName(host))).toBe(host)
+    expect(portOfRoute(httpRouteName('5432'))).toBeUndefined()
+    expect(read(route)).toEqual({ kind: 'http', host, route })
+    expect(
+      readRoute({ metadata: { name: httpRouteName(host) }, data: { 'route.json': JSON.stringify(route) } }),
+    ).toEqual({
+      problem: "a route's name is route-<port>",
+    })
+  })
+  test.each<[string, unknown, RegExp]>([
+    ['of another host', { ...route, host: 'other.db.test' }, /^route\.json\.host: must be rest/],
+    ['of no kind', { ...route, kind: undefined }, /^route\.json\.kind: ./],
+    ['that has a port', { ...route, port: 5432 }, /^route\.json: ./],
+  ])('%s is none, and says why', (_, value, problem) => {
+    expect(read(value)).toEqual({ kind: 'http', host, problem: expect.stringMatching(problem) })
+  })
+  test.each(['route-http-', 'route-http-UPPER', 'route-http-a..b', 'route-grpc-shop', 'routes'])(
+    'is not %s, whose kind nobody knows yet',
+    name => {
+      expect(read(route, name)).toEqual({ kind: 'unknown' })
+    },
+  )
+  test('does not make a port route of what has a kind', () => {
+    const { host: _, ...rest } = route
+    expect(read({ ...rest, port: 5432 }, 'route-5432')).toMatchObject({ kind: 'port', problem: expect.any(String) })
   })
 })
 

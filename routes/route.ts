@@ -1,6 +1,9 @@
 /**
- * The route table, by which the operator tells the gateway who may reach what. A route is a ConfigMap
- * `route-<port>` in the system namespace: creating it claims the port, since the API server keeps names unique.
+ * The route table, by which the operator tells the gateway who may reach what. A route is a ConfigMap in the system
+ * namespace, whose name says its kind and what it claims: `route-<port>` a port, `route-http-<host>` a host name for
+ * HTTP. Creating it claims that, since the API server keeps names unique. A gateway ignores kinds that it does not
+ * know, and acknowledges them like any other: an acknowledgement says that it has read all routes, not that it serves
+ * each kind.
  *
  * A gateway replica heartbeats a Lease `gateway-<identity>` (labelled component `gateway`) that carries the
  * resourceVersion up to which it has put every route into force. A route's version at or below that of every live
@@ -13,20 +16,32 @@ import { z } from 'zod'
 import { ipv4Cidr } from '../crds/fields.ts'
 import type { ObjectMeta } from '../crds/metadata.ts'
 
-const route = z.strictObject({
+const common = {
   databaseId: z.string(),
   /** Names the endpoint in logs and in denials: the host label. */
   label: z.string(),
-  port: z.int().min(1).max(65535),
   /** The Service that connections go to. */
   target: z.strictObject({ namespace: z.string(), service: z.string(), port: z.int().min(1).max(65535) }),
   /** Masked CIDR blocks; none closes the endpoint. */
   rules: z.array(ipv4Cidr).max(50),
-})
-export type Route = z.output<typeof route>
+}
+/** It has no `kind`: gateways from before there were several refuse a key that they do not know. */
+const portRoute = z.strictObject({ ...common, port: z.int().min(1).max(65535) })
+/** Lower case, and short enough for a ConfigMap's name. */
+const hostName = z
+  .string()
+  .max(230)
+  .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/)
+const httpRoute = z.strictObject({ ...common, kind: z.literal('http'), host: hostName })
+
+/** A route by port. */
+export type Route = z.output<typeof portRoute>
+/** A route by the host name of HTTP requests. No gateway serves these yet. */
+type HttpRoute = z.output<typeof httpRoute>
 export type RouteTarget = Route['target']
 
 export const routeName = (port: number): string => `route-${port}`
+export const httpRouteName = (host: string): string => `route-http-${host}`
 /** The ConfigMap key that holds the route as JSON. */
 export const routeKey = 'route.json'
 export const routeComponent = 'route'
@@ -37,23 +52,59 @@ export function portOfRoute(name: string): number | undefined {
   return port <= 65535 ? port : undefined
 }
 
+/** The host name that a ConfigMap claims, by its name alone; undefined where it claims none. */
+export function hostOfRoute(name: string): string | undefined {
+  const host = /^route-http-(.+)$/.exec(name)?.[1]
+  return hostName.safeParse(host).data
+}
+
+type RouteMap = { metadata: { name: string }; data?: Record<string, string> }
+
 /** A route, or why there is none, as `key.field: what is wrong`. */
 type ReadRoute = { route: Route; problem?: undefined } | { route?: undefined; problem: string }
+type ReadHttpRoute = { route: HttpRoute; problem?: undefined } | { route?: undefined; problem: string }
 
-/** The route that a ConfigMap holds: of the port in its name, and well-formed to the last rule. */
-export function readRoute(configMap: { metadata: { name: string }; data?: Record<string, string> }): ReadRoute {
-  const port = portOfRoute(configMap.metadata.name)
-  if (port === undefined) return { problem: "a route's name is route-<port>" }
-  const text = configMap.data?.[routeKey]
+const portNameProblem = "a route's name is route-<port>"
+
+/** The kind of a route is that of its name. `unknown`: a later version's; with a problem, one that claims what is no port. */
+type AnyRoute =
+  | ({ kind: 'port'; port: number } & ReadRoute)
+  | ({ kind: 'http'; host: string } & ReadHttpRoute)
+  | { kind: 'unknown'; problem?: string }
+
+/** The route that a ConfigMap holds, of whatever kind: of what its name claims, and well-formed to the last rule. */
+export function readAnyRoute(configMap: RouteMap): AnyRoute {
+  const { name } = configMap.metadata
+  const port = portOfRoute(name)
+  if (port !== undefined) return { kind: 'port', port, ...readAs(portRoute, 'port', port, configMap) }
+  const host = hostOfRoute(name)
+  if (host !== undefined) return { kind: 'http', host, ...readAs(httpRoute, 'host', host, configMap) }
+  return /^route-[0-9]/.test(name) ? { kind: 'unknown', problem: portNameProblem } : { kind: 'unknown' }
+}
+
+/** The route by port that a ConfigMap holds. */
+export function readRoute(configMap: RouteMap): ReadRoute {
+  const read = readAnyRoute(configMap)
+  if (read.kind !== 'port') return { problem: portNameProblem }
+  return read.route === undefined ? { problem: read.problem } : { route: read.route }
+}
+
+function readAs<C extends 'port' | 'host', R extends { [claim in C]: string | number }>(
+  record: z.ZodType<R>,
+  claim: C,
+  claimed: R[C],
+  { data }: RouteMap,
+): { route: R; problem?: undefined } | { route?: undefined; problem: string } {
+  const text = data?.[routeKey]
   if (text === undefined) return { problem: `has no ${routeKey}` }
   const value = parseJson(text)
   if (value === undefined) return { problem: `${routeKey} is not JSON` }
-  const parsed = route.safeParse(value)
+  const parsed = record.safeParse(value)
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
     return { problem: `${[routeKey, ...(issue?.path ?? [])].join('.')}: ${issue?.message}` }
   }
-  if (parsed.data.port !== port) return { problem: `${routeKey}.port: must be ${port}, as the name says` }
+  if (parsed.data[claim] !== claimed) return { problem: `${routeKey}.${claim}: must be ${claimed}, as the name says` }
   return { route: parsed.data }
 }
 

@@ -89,7 +89,9 @@ function childrenOf(id: string, objects: Objects): EndpointChildren {
   const named = <T extends { metadata: { name: string } }>(list: readonly T[], name: string): T | undefined =>
     list.find(({ metadata }) => metadata.name === name)
   const service = childNames.service(id)
-  const routes = objects.routes.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
+  const routes = objects.routes
+    .filter(({ metadata }) => portOfRoute(metadata.name) !== undefined)
+    .toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
   return {
     credentials: named(objects.secrets, childNames.credentials(id)),
     certificate: named(objects.secrets, childNames.tls(id)),
