@@ -1,0 +1,127 @@
+/**
+ * What sharing equal parts of cached objects saves (operator/sharing.ts): the heap of the operator's objects of so many databases, by
+ * default 10,000, with and without it. The objects are those of one database of the test kit with other ids, parsed from text as
+ * from an API server, and slimmed as the caches do. Each figure is of a process of its own.
+ */
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
+import type { AnyObject, KindName, Kinds } from '../cluster/index.ts'
+import { withoutManagedFields } from '../cluster/informer/index.ts'
+import { labels } from '../crds/index.ts'
+import { slimVolume } from '../operator/member/storage/persistent-volume.ts'
+import { withForeignFields } from '../operator/objects/foreign-fields.ts'
+import { createSharing } from '../operator/sharing.ts'
+import { slimPod } from '../operator/slim.ts'
+import {
+  databaseDraft,
+  databaseWhen,
+  openInstallation,
+  startTestOperator,
+  testNamespace,
+} from '../operator/testing/installation.ts'
+import { print } from './statistics.ts'
+
+type Slimmed = { [K in KindName]?: (object: Kinds[K]) => Kinds[K] }
+
+const slimmed: Slimmed = {
+  ManagedDatabase: withoutManagedFields,
+  Pod: slimPod,
+  PersistentVolume: slimVolume,
+  PersistentVolumeClaim: withoutManagedFields,
+  Secret: withoutManagedFields,
+  StatefulSet: withForeignFields,
+  Service: withForeignFields,
+  NetworkPolicy: withForeignFields,
+  ConfigMap: withForeignFields,
+}
+const kinds = Object.keys(slimmed) as (keyof typeof slimmed)[]
+
+/** The objects of one database as text, and its id. */
+async function templates(): Promise<{ id: string; texts: Map<KindName, string[]> }> {
+  const installation = await openInstallation()
+  const operator = await startTestOperator(installation)
+  const { cluster } = installation
+  await cluster.create('ManagedDatabase', databaseDraft('shop'))
+  const database = await databaseWhen(cluster, 'shop', found => found?.status?.phase === 'available')
+  const id = database?.metadata.labels?.[labels.id] ?? ''
+  const texts = new Map<KindName, string[]>()
+  for (const kind of kinds) {
+    const { items } = await cluster.list(kind, kind === 'ManagedDatabase' ? { namespace: testNamespace } : {})
+    texts.set(
+      kind,
+      items.map(item => JSON.stringify(item)).filter(text => text.includes(id)),
+    )
+  }
+  await operator.stop()
+  await installation.close()
+  return { id, texts }
+}
+
+/** The text of another database's object: with ids, names, versions and secret values of its own. */
+function another(text: string, id: string, own: string, number: number): string {
+  const digits = (of: string) => of.replaceAll('-', '').slice(0, 16)
+  return text
+    .replaceAll(id, own)
+    .replaceAll(digits(id), digits(own))
+    .replaceAll('shop', `shop${number}`)
+    .replaceAll('route-20000', `route-${20_000 + number}`)
+    .replace(
+      /"(uid|volumeName)":"([^"]{24})/g,
+      (_, name, start) => `"${name}":"${own.slice(0, 24).padEnd(start.length)}`,
+    )
+    .replace(/"resourceVersion":"\d+"/g, `"resourceVersion":"${number * 37 + 1000}"`)
+    .replace(/":"[A-Za-z0-9+/]{64,}={0,2}"/g, value => {
+      const length = value.length - 4
+      return `":"${Buffer.from(own.repeat(Math.ceil(length / 36)))
+        .toString('base64')
+        .slice(0, length)}"`
+    })
+}
+
+const heapBytes = (): number => {
+  globalThis.gc?.()
+  globalThis.gc?.()
+  return process.memoryUsage().heapUsed
+}
+
+/** In the child: MiB that the objects of so many databases keep, and seconds of a core to read them. */
+async function measure(shares: boolean, count: number): Promise<void> {
+  const { id, texts } = await templates()
+  const { share } = createSharing()
+  const before = heapBytes()
+  const cpu = process.cpuUsage()
+  const kept: AnyObject[] = []
+  for (const kind of kinds) {
+    const slim = slimmed[kind] as (object: AnyObject) => AnyObject
+    for (let number = 0; number < count; number++) {
+      const own = randomUUID()
+      for (const text of texts.get(kind) ?? []) {
+        const object = slim(JSON.parse(another(text, id, own, number)))
+        kept.push(shares ? share(object) : object)
+      }
+    }
+  }
+  const { user } = process.cpuUsage(cpu)
+  console.log(
+    JSON.stringify({ mebibytes: (heapBytes() - before) / 2 ** 20, seconds: user / 1e6, objects: kept.length }),
+  )
+}
+
+const child = (mode: string, count: number): { mebibytes: number; seconds: number; objects: number } =>
+  JSON.parse(
+    execFileSync(
+      process.execPath,
+      ['--expose-gc', '--max-old-space-size=3000', fileURLToPath(import.meta.url), mode, String(count)],
+      { encoding: 'utf8' },
+    ),
+  )
+
+const [mode = '10000', count] = process.argv.slice(2)
+if (count !== undefined) await measure(mode === 'shared', Number(count))
+else {
+  const [shared, whole] = [child('shared', Number(mode)), child('whole', Number(mode))]
+  print(`${Number(mode).toLocaleString('en')} databases`, `${shared.objects.toLocaleString('en')} objects`)
+  print('heap, shared', `${shared.mebibytes.toFixed(0)} MiB, read in ${shared.seconds.toFixed(1)} s of a core`)
+  print('heap, not shared', `${whole.mebibytes.toFixed(0)} MiB, read in ${whole.seconds.toFixed(1)} s of a core`)
+}
