@@ -75,17 +75,7 @@ function followChildren<K extends OwnerName>(
       enqueueAll(objects.byIndex('id', child.metadata.labels?.[labels.database] ?? ''), enqueue)
     }
   }
-  return [
-    caches.statefulSets.onChange(ofChild),
-    caches.pods.onChange(ofChild),
-    caches.services.onChange(ofChild),
-    caches.networkPolicies.onChange(ofChild),
-    caches.disruptionBudgets.onChange(ofChild),
-    caches.claims.onChange(ofChild),
-    caches.volumes.onChange(ofChild),
-    caches.secrets.onChange(ofChild),
-    caches.configMaps.onChange(ofChild),
-  ]
+  return [...caches.onChild(ofChild), caches.secrets.onChange(ofChild)]
 }
 
 function followGateways<K extends OwnerName>(

@@ -100,10 +100,18 @@ export const tenantDraft = (tenantId: string): Draft<'Tenant'> => ({
 
 /** Lets the volumes of the region have snapshots, by default of one instant. */
 export async function giveSnapshots(cluster: Cluster, atomic = true): Promise<void> {
-  const region = await cluster.get('Region', { name: testRegion })
-  if (region === undefined) throw new Error('there is no region')
   const snapshotClass = { name: 'fast', atomic }
-  await cluster.replace('Region', { ...region, spec: { ...region.spec, snapshotClass } })
+  for (;;) {
+    const region = await cluster.get('Region', { name: testRegion })
+    if (region === undefined) throw new Error('there is no region')
+    try {
+      await cluster.replace('Region', { ...region, spec: { ...region.spec, snapshotClass } })
+      return
+    } catch (error) {
+      // The operator writes the status of regions meanwhile.
+      if (!isClusterError(error, 'Conflict')) throw error
+    }
+  }
 }
 
 /** A backup as `kubectl apply` would send it; `id` as the API would label it. */

@@ -8,22 +8,15 @@ import { routeComponent } from '../../routes/route.ts'
 import { changedVolume, volumeFacts } from '../member/storage/persistent-volume.ts'
 import type { Instance } from '../objects/instance.ts'
 import { isAnothers, ownerUidOf } from '../objects/ownership.ts'
+import { childKinds } from './observed.ts'
 
 /** Something of a database that is being deleted turned up that no cache knew of; it is deleted first. */
 export class LeftoversError extends Error {
   override readonly name = 'LeftoversError'
 }
 
-const childKinds = [
-  'StatefulSet',
-  'Pod',
-  'PersistentVolumeClaim',
-  'Service',
-  'NetworkPolicy',
-  'PodDisruptionBudget',
-  'ConfigMap',
-  'Secret',
-] as const
+/** Pods first: they are those of another kind. */
+const kindsLeft = new Set<KindName>(['Pod', ...childKinds.map(({ kind }) => kind)])
 
 /** Nothing is left. @throws LeftoversError where something was; ClusterError */
 export async function deleteLeftovers(cluster: Cluster, instance: Instance): Promise<void> {
@@ -75,7 +68,7 @@ async function findLeftovers(cluster: Cluster, { kind, metadata }: Instance): Pr
   }
   const selector: LabelSelector = { [labels.managedBy]: managedByEspalier, [labels.database]: id ?? true }
   const found = await Promise.all([
-    ...childKinds.map(kind => ofKind(kind, namespace, selector)),
+    ...[...kindsLeft].map(kind => ofKind(kind, namespace, selector)),
     ofKind('ConfigMap', systemNamespace, { ...selector, [labels.component]: routeComponent }),
   ])
   const ours = await Promise.all(found.flat().map(async object => ((await isOurs(object)) ? [object] : [])))

@@ -7,7 +7,7 @@
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { markedFor, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
 import type { Action } from '../actions.ts'
-import { kindsOfRemains, type Observed } from '../observed.ts'
+import { childKinds, type Observed } from '../observed.ts'
 
 type Marks = {
   /** Of what a garbage collector takes for a database's, and may take away. */
@@ -30,7 +30,7 @@ export function marks({ instance, remains, children }: Observed, { isGoing }: { 
     instance.status?.volume?.uid === object.metadata.uid
   const childUids = new Set(Object.values(children).map(child => child?.metadata.uid))
   const found: Marks = { referring: [], ofChildren: [], others: [] }
-  for (const { kind, field } of kindsOfRemains)
+  for (const { kind, field } of childKinds)
     for (const object of remains[field] as AnyObject[]) {
       const metadata = mayMark(kind, object) ? markedFor(owner, object.metadata) : undefined
       if (metadata === undefined) continue

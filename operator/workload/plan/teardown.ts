@@ -10,7 +10,7 @@ import { copyName } from '../../member/storage/persistent-volume.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import type { Action } from '../actions.ts'
-import type { Observed } from '../observed.ts'
+import { type Observed, type Remains, remainsAt } from '../observed.ts'
 
 export type Teardown = {
   actions: Action[]
@@ -69,9 +69,7 @@ export function teardown(
   const held = owner === undefined ? [] : copiedFirst(observed, owner)
   if (held.length > 0) return { actions: held, message: 'keeping hold of the volume', progress: 40 }
   const workload = [
-    ...remove('StatefulSet', remains.statefulSets),
-    ...remove('Service', remains.services),
-    ...remove('ConfigMap', remains.configurations),
+    ...removeAt(remains, 'workload'),
     // Pods go with their StatefulSet; one that was left behind goes here.
     ...(remains.statefulSets.length === 0 ? remove('Pod', remains.pods) : []),
   ]
@@ -80,8 +78,8 @@ export function teardown(
     const message = lostNode(observed.node)?.message ?? stopping
     return { actions: workload, message, progress: 50 }
   }
-  if (remains.claims.length > 0)
-    return { actions: remove('PersistentVolumeClaim', remains.claims), message: 'deleting the volume', progress: 70 }
+  if (isLeftAt(remains, 'volume'))
+    return { actions: removeAt(remains, 'volume'), message: 'deleting the volume', progress: 70 }
   // Storage that two objects name may be kept for the one when the other goes.
   if (remains.volumes.some(({ isGoing, policyBefore }) => isGoing && policyBefore !== undefined))
     return { actions: [], message: 'waiting for the old volume to go', progress: 75 }
@@ -89,18 +87,10 @@ export function teardown(
   if (kept.length > 0) return { actions: kept, message: 'deleting the data that were kept', progress: 80 }
   const left = copies()
   if (left !== undefined) return left
-  const rest = [
-    ...remove('Secret', remains.secrets),
-    ...remove('NetworkPolicy', remains.networkPolicies),
-    ...remove('PodDisruptionBudget', remains.disruptionBudgets),
-    ...remove('ConfigMap', remains.routes),
-  ]
-  if (hasRest(observed)) return { actions: rest, message: 'deleting credentials and address', progress: 90 }
+  if (isLeftAt(remains, 'rest'))
+    return { actions: removeAt(remains, 'rest'), message: 'deleting credentials and address', progress: 90 }
   return { actions: [], message: 'making sure that nothing is left', progress: 95, isDone: true }
 }
-
-const hasRest = ({ remains: { secrets, networkPolicies, disruptionBudgets, routes } }: Observed): boolean =>
-  secrets.length + networkPolicies.length + disruptionBudgets.length + routes.length > 0
 
 /**
  * A volume that we retained, and whose own object is going, would leave its storage behind: there is to be a second object, by
@@ -127,5 +117,13 @@ const givenBack = ({ instance, remains: { volumes } }: Observed): Action[] =>
       return { do: 'change-volume', name, uid, change: { to: 'give-back', claimUid } }
     })
 
-const hasWorkload = ({ remains }: Observed): boolean =>
-  remains.statefulSets.length + remains.pods.length + remains.services.length + remains.configurations.length > 0
+const hasWorkload = ({ remains }: Observed): boolean => remains.pods.length > 0 || isLeftAt(remains, 'workload')
+
+type Stage = Parameters<typeof remainsAt>[1]
+
+const removeAt = (remains: Remains, stage: Stage): Action[] =>
+  remainsAt(remains, stage).flatMap(({ kind, objects }) => remove(kind, objects))
+
+/** Also what is being deleted already. */
+const isLeftAt = (remains: Remains, stage: Stage): boolean =>
+  remainsAt(remains, stage).some(({ objects }) => objects.length > 0)

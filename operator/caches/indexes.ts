@@ -1,0 +1,14 @@
+/** What the informers of children are selected and found by. */
+import type { AnyObject } from '../../cluster/index.ts'
+import { labels } from '../../crds/index.ts'
+import { ownerUidOf } from '../objects/ownership.ts'
+
+export const one = <T>(value: T | undefined): T[] => (value === undefined ? [] : [value])
+
+/** What carries the label of a database. */
+export const labelled = { labels: { [labels.database]: true } } as const
+
+export const byOwner = {
+  owner: (object: Pick<AnyObject, 'metadata'>) => one(ownerUidOf(object)),
+  database: (object: Pick<AnyObject, 'metadata'>) => one(object.metadata.labels?.[labels.database]),
+}

@@ -1,0 +1,115 @@
+/** The controllers of the operator, one per kind, as they run while it leads. */
+import { createEventRecorder, type EventRecorder } from '../controller/index.ts'
+import type { SystemCertificate } from '../sealing/credentials.ts'
+import { startAccessController } from './access/controller.ts'
+import { startAuthorityController } from './authority/controller.ts'
+import type { Trust } from './authority/state.ts'
+import { startBackupController } from './backup/controller.ts'
+import { startBackupSchedules } from './backup/schedule/controller.ts'
+import { startBranchController } from './branch/controller.ts'
+import type { OperatorConfiguration } from './configuration.ts'
+import type { ControllerOptions } from './controller-options.ts'
+import type { InstallationKeys } from './keys.ts'
+import { startDatabaseController } from './managed-database/controller.ts'
+import type { PostgresAccess } from './member/postgres/access.ts'
+import { startRegionController } from './region/controller.ts'
+import { startRestoreController } from './restore/controller.ts'
+import { startSystemCertificates, type WantedCertificates } from './system-certificates/index.ts'
+import { startTaskController } from './task/controller.ts'
+import { backupSubjects, branchSubjects, databaseSubjects } from './task/subject.ts'
+import { startTenantController } from './tenant/controller.ts'
+
+/** What some of them are given beside it. */
+type Shared = {
+  configuration: OperatorConfiguration
+  /** Names this process among the replicas. */
+  identity: string
+  keys: () => InstallationKeys
+  accessFor: (authority: Trust) => PostgresAccess
+  wanted: WantedCertificates
+}
+
+type Controller = { stop(): Promise<void> }
+type Started = { common: ControllerOptions; shared: Shared; events: EventRecorder }
+
+const fewWorkers = 4
+
+/** What the controllers need whose objects have a Postgres. */
+const withPostgres = ({ common, shared: { configuration, keys, accessFor }, events }: Started) => ({
+  ...common,
+  ...{ keys, accessFor, events, images: configuration.images.postgres, pods: configuration.pods },
+})
+
+function startOwners(started: Started) {
+  const { deadlines, branches, workers, certificatesAtOnce } = started.shared.configuration
+  const options = { ...withPostgres(started), workers, certificatesAtOnce }
+  return {
+    databases: startDatabaseController({ ...options, settings: { deadlines } }),
+    branches: startBranchController({
+      ...options,
+      settings: {
+        creatingMs: deadlines.creatingMs,
+        maintenanceMs: deadlines.modifyingMs,
+        highestDepth: branches.highestDepth,
+      },
+    }),
+  }
+}
+
+function startRuns(started: Started, { databases, branches }: ReturnType<typeof startOwners>): Controller[] {
+  const { backups, deadlines, workers } = started.shared.configuration
+  const suspect = { ManagedDatabase: databases.suspect, Branch: branches.suspect }
+  const options = withPostgres(started)
+  return [
+    startBackupController({
+      ...options,
+      deadlines: backups,
+      suspect: (kind, key) => suspect[kind](key),
+      workers,
+    }),
+    startRestoreController({ ...options, deadlines, workers: fewWorkers }),
+    startBackupSchedules({ ...started.common, ...backups, workers: fewWorkers }),
+  ]
+}
+
+/** Regions, Tasks, tenants, and what the installation itself has. */
+function startInstallation({ common, shared: { configuration, keys, wanted }, events }: Started): Controller[] {
+  const { caches } = common
+  const pullSecrets = configuration.pods.imagePullSecrets.map(({ name }) => name)
+  return [
+    startRegionController({ ...common, events }),
+    startTaskController({
+      ...common,
+      workers: fewWorkers,
+      sources: [databaseSubjects(caches), branchSubjects(caches), backupSubjects(caches)],
+    }),
+    ...(configuration.rightsByNamespace ? [startAccessController({ ...common, workers: fewWorkers })] : []),
+    startTenantController({ ...common, workers: fewWorkers, pullSecrets }),
+    startAuthorityController({
+      ...common,
+      certificates: Object.keys(wanted) as SystemCertificate[],
+      waits: configuration.authority,
+    }),
+    ...(configuration.certificates ? [startSystemCertificates({ ...common, keys, wanted })] : []),
+  ]
+}
+
+/** Starts the controllers, and stops them when the signal aborts. */
+export async function runControllers(common: ControllerOptions, shared: Shared): Promise<void> {
+  const { cluster, logger, metrics, signal } = common
+  const { identity: instance } = shared
+  const events = createEventRecorder({ cluster, component: 'espalier-operator', instance, logger, metrics })
+  const started = { common, shared, events }
+  const owners = startOwners(started)
+  const controllers = [...Object.values(owners), ...startRuns(started, owners), ...startInstallation(started)]
+  logger.info('the controllers have started')
+  await aborted(signal)
+  await Promise.all(controllers.map(controller => controller.stop()))
+  await events.stop()
+}
+
+export const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise(resolve => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
