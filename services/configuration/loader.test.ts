@@ -1,9 +1,10 @@
 /** The configuration of a service that is none of ours: its own keys, its own syntax, its own names in the environment and the database. */
 import { expect, test } from 'vitest'
-import { key, optional, required, type Sources } from './declaration.ts'
+import { key, List, optional, required, type Sources } from './declaration.ts'
 import { describeSettings } from './describe.ts'
 import { ConfigurationError } from './errors.ts'
-import { type Form, load } from './loader.ts'
+import type { Form } from './given.ts'
+import { load } from './loader.ts'
 import * as values from './values.ts'
 
 const declaration = {
@@ -101,4 +102,65 @@ test('a printed configuration has every key and no secret', () => {
       '',
     ].join('\n'),
   )
+})
+
+test('lists nest, a name that ends with _ is a prefix, and a secret may be in a file beside its key', () => {
+  const table = {
+    name: required(values.name()),
+    filters: key(
+      values.entries('must be words', text => text !== 'x'),
+      '',
+    ),
+  }
+  const keys = {
+    pipelines: new List(
+      () => ({
+        provider_: { api_key: optional(values.secret(), { file: '_file' }) },
+        tables: new List(() => table, 2),
+      }),
+      2,
+    ),
+    size: key(values.whole(1, 9), 1, { flag: 'size', fallbacks: ['SIZE'] }),
+  }
+  const loading = (pipelines: unknown, more: Partial<Sources> = {}) =>
+    load(keys, form, {
+      file: { text: JSON.stringify({ pipelines }) },
+      environment: {},
+      readFile: path => `of ${path}`,
+      ...more,
+    })
+  const pipeline = {
+    provider_api_key_file: '/key',
+    tables: [
+      { name: 'a', filters: ['b,c', 1] },
+      { name: 'd', filters: 'e, f' },
+    ],
+  }
+  expect(loading([pipeline]).settings.pipelines).toEqual([
+    {
+      provider: { apiKey: 'of /key' },
+      tables: [
+        { name: 'a', filters: ['b,c', '1'] },
+        { name: 'd', filters: ['e', 'f'] },
+      ],
+    },
+  ])
+  expect(
+    loading([{ provider_api_kye: 'x', provider_api_key: 'a', provider_api_key_file: 'b' }, 5]).problems,
+  ).toMatchObject([
+    { key: 'pipelines[0].provider_api_kye', rule: 'is not a key; the nearest one is pipelines[0].provider_api_key' },
+    {
+      key: 'pipelines[0].provider_api_key_file',
+      rule: 'must not be given together with pipelines[0].provider_api_key',
+    },
+    { key: 'pipelines[1]', rule: 'must be a table of keys' },
+  ])
+  expect(loading([{}, {}, {}]).problems).toMatchObject([{ key: 'pipelines', rule: 'must have at most 2 entries' }])
+  expect(() => loading([{ tables: [{ filters: ['x'] }] }])).toThrow(
+    /^pipelines\[0\]\.tables\[0\]\.name \(default\) must be given\npipelines\[0\]\.tables\[0\]\.filters .* must be words$/,
+  )
+  const environment = { SIZE: '2' }
+  expect(loading([], { environment }).settings.size).toBe(2)
+  expect(loading([], { environment: { SIZE: '2', TOOL_SIZE: '3' } }).settings.size).toBe(3)
+  expect(loading([], { environment, flags: new Map([['size', '4']]) }).settings.size).toBe(4)
 })

@@ -2,36 +2,24 @@
  * Loads the configuration of a service: every key from the highest source that has it, checked by its kind. It collects all that is wrong, each problem with
  * key, source and rule, and never with the value. Rules that concern several keys are the service's.
  */
-import {
-  camelCase,
-  type Declaration,
-  type Environment,
-  Key,
-  List,
-  Open,
-  type Settings,
-  type Sources,
-} from './declaration.ts'
+import { camelCase, type Declaration, Key, List, Open, type Settings, type Sources } from './declaration.ts'
 import { type Document, isTable, nameOf, type Path, type Table } from './document.ts'
 import { ConfigurationError, type Problem, type Source } from './errors.ts'
+import {
+  type Form,
+  fileKeyOf,
+  findFile,
+  findValue,
+  type Given,
+  given,
+  isAbsent,
+  type Origin,
+  pathsOf,
+} from './given.ts'
 import { nearest } from './nearest.ts'
 import { ruleOf } from './rule.ts'
 import { readNamedFile } from './secrets.ts'
 import type { Kind } from './values.ts'
-
-/** How a service is configured, beside its keys. */
-export type Form = {
-  /** @throws ConfigurationSyntaxError */
-  readonly parse: (file: NonNullable<Sources['file']>, environment: Environment) => Document
-  /** Precedes the names of variables; undefined: the environment sets no keys. */
-  readonly environmentPrefix?: string
-  /** The variables of a key without the prefix, the first that is set winning; by default its name in capitals. */
-  readonly variablesOf?: (name: string) => readonly string[]
-  /** Precede the names of settings in the database, in ascending order. */
-  readonly databasePrefixes?: readonly string[]
-  /** Whether an empty text unsets a key. By default an empty variable or flag counts as not given. */
-  readonly emptyUnsets?: boolean
-}
 
 /** What is wrong with a configuration, for the service to add to. */
 export type Checks = {
@@ -48,30 +36,9 @@ export type Checks = {
 
 export type Loaded<Keys> = Checks & { readonly settings: Settings<Keys> }
 
-/** In ascending order. */
-const ranks = ['fallback', 'file', 'environment', 'flag', 'database'] as const
-type Given = { readonly value: unknown; readonly source: Source; readonly rank: number }
-const given = (value: unknown, source: Source, rank: (typeof ranks)[number]): Given => ({
-  value,
-  source,
-  rank: ranks.indexOf(rank),
-})
-
 /** Longer names have no near one, since finding it costs their length. */
 const mostNearLength = 100
 const mostNameLength = 200
-
-const underscored = (name: string): string => name.replaceAll(/[-.]/g, '_')
-const isAbsent = (value: unknown): boolean => value === undefined || value === null
-
-/** One key's names in each source, the last of each winning. */
-type Places = {
-  readonly paths: readonly Path[]
-  readonly variables: readonly string[]
-  readonly fallbacks: readonly string[]
-  readonly flag: string | undefined
-  readonly settings: readonly string[]
-}
 
 class Loader {
   readonly problems: Problem[] = []
@@ -80,28 +47,25 @@ class Loader {
   isComplete = true
   /** Whether every value keeps its own rule. */
   isRight = true
-  readonly #form: Form
-  readonly #sources: Sources
-  readonly #document: Document
+  readonly #origin: Origin
   readonly #known = new Set<string>()
   readonly #unknown: Path[] = []
 
   constructor(form: Form, sources: Sources) {
-    this.#form = form
-    this.#sources = sources
     const none: Document = { root: {}, sourceOf: () => ({ kind: 'default' }), problems: [] }
-    this.#document = sources.file === undefined ? none : form.parse(sources.file, sources.environment)
+    const document = sources.file === undefined ? none : form.parse(sources.file, sources.environment)
+    this.#origin = { form, sources, document }
   }
 
   load(declaration: Declaration): Record<string, unknown> {
-    const settings = this.#table(declaration, this.#document.root, [])
+    const settings = this.#table(declaration, this.#origin.document.root, [])
     const unknown = this.#unknown.map(path => {
       const name = nameOf(path)
       const meant = name.length <= mostNearLength ? nearest(name, [...this.#known]) : undefined
       const rule = `is not a key${meant === undefined ? '' : `; the nearest one is ${meant}`}`
-      return { key: name.slice(0, mostNameLength), source: this.#document.sourceOf(path), rule }
+      return { key: name.slice(0, mostNameLength), source: this.#origin.document.sourceOf(path), rule }
     })
-    this.problems.unshift(...this.#document.problems, ...unknown)
+    this.problems.unshift(...this.#origin.document.problems, ...unknown)
     return settings
   }
 
@@ -129,12 +93,10 @@ class Loader {
       if (name.endsWith('_') && !(entry instanceof Key || entry instanceof List || entry instanceof Open))
         return [camelCase(name), this.#fields(entry, table, path, prefix + name, names)] as const
       const own = [...path, prefix + name]
-      const isBeside = entry instanceof Key && entry.extras.file === '_file'
-      for (const one of entry instanceof Key ? pathsOf(entry, own) : [own]) {
+      for (const one of entry instanceof Key ? inFile(entry.extras, own) : [own]) {
         names.add(String(one.at(-1)))
         this.#known.add(nameOf(one))
       }
-      if (isBeside) names.add(String(fileKeyOf(own).at(-1)))
       return [camelCase(name), this.#entry(entry, table, own)] as const
     })
     return Object.fromEntries(settings)
@@ -150,17 +112,17 @@ class Loader {
 
   #tableOf(node: unknown, path: Path): Table {
     if (isTable(node)) return node
-    if (!isAbsent(node)) this.refuse(nameOf(path), this.#document.sourceOf(path), 'must be a table of keys')
+    if (!isAbsent(node)) this.refuse(nameOf(path), this.#origin.document.sourceOf(path), 'must be a table of keys')
     return {}
   }
 
   #list({ keys, most, elsewhere }: List, node: unknown, path: Path): unknown[] {
     if (!isAbsent(node) && !Array.isArray(node))
-      this.refuse(nameOf(path), this.#document.sourceOf(path), 'must be a list of tables')
+      this.refuse(nameOf(path), this.#origin.document.sourceOf(path), 'must be a list of tables')
     const tables: unknown[] = Array.isArray(node) ? node : []
-    const length = Math.max(tables.length, elsewhere(this.#sources))
+    const length = Math.max(tables.length, elsewhere(this.#origin.sources))
     if (length <= most) return Array.from({ length }, (_, at) => this.#table(keys(at), tables[at], [...path, at]))
-    this.refuse(nameOf(path), this.#document.sourceOf(path), `must have at most ${most} entries`)
+    this.refuse(nameOf(path), this.#origin.document.sourceOf(path), `must have at most ${most} entries`)
     return []
   }
 
@@ -170,11 +132,12 @@ class Loader {
       const own = [...path, text]
       const name = names.fromFile?.(text) ?? text
       if (names.rule === undefined && !names.form.test(name)) this.#unknown.push(own)
-      else found.set(name, given(value, this.#document.sourceOf(own), 'file'))
+      else found.set(name, given(value, this.#origin.document.sourceOf(own), 'file'))
     }
-    const prefix = `${this.#form.environmentPrefix}${names.variable}`
-    for (const [variable, value] of Object.entries(this.#sources.environment)) {
-      if (!variable.startsWith(prefix) || value === undefined || (value === '' && !this.#form.emptyUnsets)) continue
+    const prefix = `${this.#origin.form.environmentPrefix}${names.variable}`
+    for (const [variable, value] of Object.entries(this.#origin.sources.environment)) {
+      if (!variable.startsWith(prefix) || value === undefined || (value === '' && !this.#origin.form.emptyUnsets))
+        continue
       const name = names.fromVariable(variable.slice(prefix.length))
       if (names.rule === undefined && !names.form.test(name)) continue
       found.set(name, given(value, { kind: 'environment', variable }, 'environment'))
@@ -192,7 +155,7 @@ class Loader {
 
   #key(key: Key, table: Table, path: Path): unknown {
     const name = nameOf(path)
-    const own = this.#find(this.#placesOf(key, path), table)
+    const own = findValue(key.extras, path, table, this.#origin)
     if (own !== undefined) this.given.set(name, own)
     const read = this.#read(key, path, own, table)
     if (read !== undefined) return read.value
@@ -206,16 +169,14 @@ class Loader {
     const { kind, extras } = key
     const name = nameOf(path)
     if (extras.file === '_file') {
-      const places = this.#placesOf(key, path)
-      const variables = places.variables.map(variable => `${variable}_FILE`)
-      const paths = [fileKeyOf(path)]
-      const beside = this.#find({ paths, variables, fallbacks: [], flag: undefined, settings: [] }, table)
+      const beside = findFile(extras, path, table, this.#origin)
       if (beside !== undefined && beside.rank === own?.rank)
         return this.refuse(nameOf(fileKeyOf(path)), beside.source, `must not be given together with ${name}`)
       if (beside !== undefined && beside.rank > (own?.rank ?? -1))
         return this.#readFile(kind, nameOf(fileKeyOf(path)), String(beside.value), beside.source)
     }
-    if (own === undefined || (own.value === '' && this.#form.emptyUnsets && kind.type !== 'list')) return undefined
+    if (own === undefined || (own.value === '' && this.#origin.form.emptyUnsets && kind.type !== 'list'))
+      return undefined
     const { value, source } = own
     if (extras.file === '@' && typeof value === 'string' && value.startsWith('@'))
       return this.#readFile(kind, name, value.slice(1), source)
@@ -225,7 +186,7 @@ class Loader {
   /** A user who may set keys in the database may not read files of the server. */
   #readFile(kind: Kind, name: string, path: string, source: Source): { readonly value: unknown } | undefined {
     if (source.kind === 'database') return this.refuse(name, source, 'must not name a file from within the database')
-    const read = readNamedFile(path, this.#sources.readFile)
+    const read = readNamedFile(path, this.#origin.sources.readFile)
     return read.kind === 'refused' ? this.refuse(name, source, read.rule) : this.#parse(kind, name, read.text, source)
   }
 
@@ -243,45 +204,6 @@ class Loader {
     return undefined
   }
 
-  #placesOf({ extras }: Key, path: Path): Places {
-    const { aliases = [], fallbacks = [], flag, isFlagOnly = false, inDatabase = false } = extras
-    const { environmentPrefix, databasePrefixes = [], variablesOf = defaultVariables } = this.#form
-    const names = [...aliases, String(path.at(-1))]
-    const full = names.map(name => nameOf([...path.slice(0, -1), name]))
-    const variables = full.flatMap(name => (extras.variables ?? variablesOf(name)).toReversed())
-    return {
-      paths: pathsOf({ extras }, path),
-      variables:
-        environmentPrefix === undefined || isFlagOnly ? [] : variables.map(variable => environmentPrefix + variable),
-      fallbacks,
-      flag,
-      settings: inDatabase ? databasePrefixes.flatMap(prefix => full.map(name => prefix + underscored(name))) : [],
-    }
-  }
-
-  #find({ paths, variables, fallbacks, flag, settings }: Places, table: Table): Given | undefined {
-    const { environment, flags, database = {} } = this.#sources
-    const isGiven = (value: unknown) => !isAbsent(value) && (value !== '' || this.#form.emptyUnsets === true)
-    const variable = (name: string, rank: 'fallback' | 'environment') =>
-      isGiven(environment[name]) ? given(environment[name], { kind: 'environment', variable: name }, rank) : undefined
-    const flagged = flag === undefined ? undefined : flags?.get(flag)
-    const candidates = [
-      ...fallbacks.map(name => variable(name, 'fallback')),
-      ...paths.map(path => {
-        const name = String(path.at(-1))
-        const value = Object.hasOwn(table, name) ? table[name] : undefined
-        return isAbsent(value) ? undefined : given(value, this.#document.sourceOf(path), 'file')
-      }),
-      ...variables.map(name => variable(name, 'environment')),
-      flag !== undefined && isGiven(flagged) ? given(flagged, { kind: 'flag', flag }, 'flag') : undefined,
-      ...settings.map(setting => {
-        const value = Object.hasOwn(database, setting) ? database[setting] : undefined
-        return value === undefined ? undefined : given(value, { kind: 'database', setting }, 'database')
-      }),
-    ]
-    return candidates.findLast(candidate => candidate !== undefined)
-  }
-
   #addUnknown(node: unknown, path: Path): void {
     const below: [string | number, unknown][] = isTable(node)
       ? Object.entries(node)
@@ -293,13 +215,9 @@ class Loader {
   }
 }
 
-const defaultVariables = (name: string): string[] => [underscored(name).toUpperCase()]
-
-function pathsOf({ extras: { aliases = [], isFlagOnly } }: Pick<Key, 'extras'>, path: Path): Path[] {
-  return isFlagOnly ? [] : [...aliases.map(alias => [...path.slice(0, -1), alias]), path]
-}
-
-const fileKeyOf = (path: Path): Path => [...path.slice(0, -1), `${path.at(-1)}_file`]
+/** The names that the file may have for a key. */
+const inFile = (extras: Key['extras'], path: Path): Path[] =>
+  extras.file === '_file' ? [fileKeyOf(path), ...pathsOf(extras, path)] : pathsOf(extras, path)
 
 /**
  * Loads what is declared. What is wrong has its default in the settings.

@@ -15,7 +15,7 @@ import type { Problem, Source } from './errors.ts'
 import { MAX_FILE_LENGTH } from './syntax.ts'
 
 const mostDepth = 8
-const mostValues = 5_000
+const mostValues = 50_000
 const mostSyntaxErrors = 10
 
 /** Makes plain values of a parsed file, and remembers their lines. */
@@ -26,6 +26,7 @@ class Reader {
   readonly #lines = new LineCounter()
   readonly #offsets = new Map<string, number>()
   readonly #document: Parsed
+  #values = 0
 
   constructor(text: string, path: string | undefined, environment: Environment | undefined) {
     this.#path = path
@@ -65,8 +66,11 @@ class Reader {
   /** undefined: refused. */
   #value(node: unknown, path: Path): unknown {
     const offset = (isScalar(node) || isCollection(node) || isAlias(node) ? node.range?.[0] : undefined) ?? 0
-    if (this.#offsets.size === mostValues)
-      return this.#refuse(path, offset, `is one too many: a file may have ${mostValues} values`)
+    this.#values += 1
+    if (this.#values > mostValues) {
+      const isFirst = this.#values === mostValues + 1
+      return isFirst ? this.#refuse(path, offset, `is one too many: a file may have ${mostValues} values`) : undefined
+    }
     this.#offsets.set(nameOf(path), offset)
     if (path.length > mostDepth) return this.#refuse(path, offset, `must not be nested deeper than ${mostDepth}`)
     if (isMap(node)) return this.#table(node.items, path)
