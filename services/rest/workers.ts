@@ -1,5 +1,6 @@
 /** The service in several processes, where `server-workers` asks for them. */
-import { serveAsWorker, startWorkers, type Workers } from '../process/workers.ts'
+import { startWorkers, type Workers } from '../process/supervisor.ts'
+import { serveAsWorker } from '../process/workers.ts'
 import { describeConfiguration, loadConfiguration } from './configuration/index.ts'
 import { adminListenAddress, type ReloadScope, type RestOptions, startRest } from './index.ts'
 

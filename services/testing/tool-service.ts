@@ -23,11 +23,11 @@ import { connectionAddress } from '../postgres/address.ts'
 import { DatabaseError } from '../postgres/errors.ts'
 import { Pool } from '../postgres/pool.ts'
 import { transact } from '../postgres/transact.ts'
+import { startWorkers } from '../process/supervisor.ts'
 import {
   isWorker,
   leaveWorkers,
   serveAsWorker,
-  startWorkers,
   type WorkerService,
   type WorkerShare,
   workerStopSignal,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { poolShares, restartBackoff } from './workers.ts'
+import { poolShares, restartBackoff } from './supervisor.ts'
 
 test('a worker that ends at once is waited for longer each time, and one that was well not at all', () => {
   const backoffs = [0]
