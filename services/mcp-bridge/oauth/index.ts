@@ -16,7 +16,7 @@ import { resourceMetadataUrl, wellKnownDocuments } from './discovery.ts'
 import { OAuthError, PageError } from './errors.ts'
 import { Provider } from './federated.ts'
 import { plainJson, readSmallBody } from './form.ts'
-import { loadKeys } from './keys.ts'
+import { loadKeys, type SigningKeys } from './keys.ts'
 import { Pages } from './pages.ts'
 import { Store } from './records.ts'
 import type { OAuthSettings } from './settings.ts'
@@ -41,41 +41,103 @@ const cachedBriefly = [['Cache-Control', 'public, max-age=300']] as const
 
 const pathsForAll = ['/oauth/jwks', '/oauth/token', '/register', '/oauth/register']
 
-/** @throws where the state or the file of the keys cannot be used */
+type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
+type Route = { readonly method: string; readonly path: string; readonly answer: Answer }
+
+/** @throws if the state or the key file cannot be used */
 export async function startAuthorizationServer(
   settings: OAuthSettings,
   logger: Logger,
   outside: Outside = internet,
 ): Promise<AuthorizationServer> {
-  const { issuer, resources, login: how } = settings
-  const keys = await loadKeys(settings.keyFile)
   const { state } = settings
+  const keys = await loadKeys(settings.keyFile)
   const raw = state.kind === 'sqlite' ? openSqliteStore(state.path) : await openPostgresStore(state.uri)
-  const store = new Store(raw, Date.now)
-  const clients = new Clients(settings, store, new ClientDocuments(outside))
-  const tokens = new AccessTokens(settings, keys, store)
-  const pages = new Pages(settings.branding)
-  const login: Login =
-    how.mode === 'builtin'
-      ? { kind: 'builtin', users: new BuiltinUsers(how.users, settings.loginAttempts, Date.now) }
-      : { kind: 'federated', provider: new Provider(how.provider) }
-  const authorize = new AuthorizationEndpoint({ ...settings, login, clients, store, pages })
-  const scopesNow = (subject: string) => (login.kind === 'builtin' ? login.users.scopesOf(subject) : scopes)
-  const token = new TokenEndpoint({ ...settings, clients, store, tokens, scopesNow })
-  const documents = wellKnownDocuments(settings)
-  const published = JSON.stringify(keys.published)
-  const prefix = new URL(issuer).pathname.replace(/\/$/, '')
-  const ownPath = (path: string) => (prefix !== '' && path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path)
-  const sweeper = setInterval(() => {
-    store.sweep().catch((error: unknown) => logger.warn({ err: error }, 'what has expired could not be removed'))
-  }, sweepMs)
+  return new Endpoints({ settings, logger, keys, store: new Store(raw, Date.now), outside })
+}
 
-  const document = (text: string) => {
-    const said = plainJson(200, JSON.parse(text), cachedBriefly)
-    return () => Promise.resolve(said)
+type Parts = {
+  readonly settings: OAuthSettings
+  readonly logger: Logger
+  readonly keys: SigningKeys
+  readonly store: Store
+  readonly outside: Outside
+}
+
+const loginOf = ({ login, loginAttempts }: OAuthSettings): Login =>
+  login.mode === 'builtin'
+    ? { kind: 'builtin', users: new BuiltinUsers(login.users, loginAttempts, Date.now) }
+    : { kind: 'federated', provider: new Provider(login.provider) }
+
+/** A path in front of all of its own, if the issuer has one. */
+const prefixOf = ({ issuer }: OAuthSettings): string => new URL(issuer).pathname.replace(/\/$/, '')
+
+function document(text: string): Answer {
+  const answer = plainJson(200, JSON.parse(text), cachedBriefly)
+  return () => Promise.resolve(answer)
+}
+
+class Endpoints implements AuthorizationServer {
+  readonly authenticate: Authenticate
+  readonly #settings: OAuthSettings
+  readonly #logger: Logger
+  readonly #store: Store
+  readonly #clients: Clients
+  readonly #pages: Pages
+  readonly #wellKnown: readonly Route[]
+  readonly #own: readonly Route[]
+  readonly #publicPaths: ReadonlySet<string>
+  readonly #prefix: string
+  readonly #sweeper: NodeJS.Timeout
+
+  constructor({ settings, logger, keys, store, outside }: Parts) {
+    this.#settings = settings
+    this.#logger = logger
+    this.#store = store
+    this.#clients = new Clients(settings, store, new ClientDocuments(outside))
+    this.#pages = new Pages(settings.branding)
+    const tokens = new AccessTokens(settings, keys, store)
+    this.authenticate = tokens.authenticate
+    const documents = wellKnownDocuments(settings)
+    this.#publicPaths = new Set(documents.keys())
+    this.#wellKnown = [...documents].flatMap(([path, text]) => getRoutes(path, document(text)))
+    this.#own = this.#ownRoutes(tokens, JSON.stringify(keys.published))
+    this.#prefix = prefixOf(settings)
+    this.#sweeper = setInterval(() => this.#sweep(), sweepMs)
   }
 
-  async function register(head: RequestHead, body: IncomingBody): Promise<HttpResponse> {
+  #ownRoutes(tokens: AccessTokens, publishedKeys: string): readonly Route[] {
+    const parts = { ...this.#settings, clients: this.#clients, store: this.#store }
+    const login = loginOf(this.#settings)
+    const scopesNow = (subject: string) => (login.kind === 'builtin' ? login.users.scopesOf(subject) : scopes)
+    const token = new TokenEndpoint({ ...parts, tokens, scopesNow })
+    const authorize = new AuthorizationEndpoint({ ...parts, login, pages: this.#pages })
+    const program = (path: string, answer: Answer): Route => ({
+      method: 'POST',
+      path,
+      answer: (head, body) => this.#answerProgram(() => answer(head, body)),
+    })
+    const person = (method: string, path: string, answer: Answer): Route => ({
+      method,
+      path,
+      answer: (head, body) => this.#answerPerson(() => answer(head, body)),
+    })
+    const registrations = this.#settings.allowDynamicRegistration ? ['/register', '/oauth/register'] : []
+    return [
+      ...getRoutes('/oauth/jwks', document(publishedKeys)),
+      program('/oauth/token', (head, body) => token.answer(head, body)),
+      ...registrations.map(path => program(path, (head, body) => this.#register(head, body))),
+      person('GET', '/oauth/authorize', head => authorize.start(head)),
+      person('POST', '/oauth/authorize', (head, body) => authorize.submit(head, body)),
+      person('GET', '/oauth/callback', head => authorize.callback(head)),
+    ]
+  }
+
+  #sweep(): void {
+    this.#store.sweep().catch((err: unknown) => this.#logger.warn({ err }, 'expired records could not be removed'))
+  }
+
+  async #register(head: RequestHead, body: IncomingBody): Promise<HttpResponse> {
     if (!isContentType(head.headers['content-type'], 'application/json'))
       throw new OAuthError('invalid_client_metadata', 'Content-Type must be application/json')
     const text = await readSmallBody(body)
@@ -85,11 +147,11 @@ export async function startAuthorizationServer(
     } catch {
       throw new OAuthError('invalid_client_metadata', 'the body is not valid JSON')
     }
-    return plainJson(201, await clients.register(value, head.address))
+    return plainJson(201, await this.#clients.register(value, head.address))
   }
 
   /** Answers to programs: errors as JSON. */
-  async function answerProgram(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
+  async #answerProgram(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run()
     } catch (error) {
@@ -97,50 +159,57 @@ export async function startAuthorizationServer(
         const status = error.code === 'temporarily_unavailable' ? 503 : 400
         return plainJson(status, { error: error.code, error_description: error.message })
       }
-      if (error instanceof HttpError) throw error
-      logger.error({ err: error }, 'the authorization server failed')
+      this.#logFailure(error)
       return plainJson(500, { error: 'server_error', error_description: 'try again later' })
     }
   }
 
   /** Answers to people: errors as pages. */
-  async function answerPerson(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
+  async #answerPerson(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run()
     } catch (error) {
-      if (error instanceof PageError) return pages.problem(error.status, error.message)
+      if (error instanceof PageError) return this.#pages.problem(error.status, error.message)
       if (error instanceof OAuthError)
-        return pages.problem(400, `The application asks for what it may not: ${error.message}.`)
-      if (error instanceof HttpError) throw error
-      logger.error({ err: error }, 'the authorization server failed')
-      return pages.problem(503, 'Something went wrong here. Try again later.')
+        return this.#pages.problem(400, `The application asks for what it may not: ${error.message}.`)
+      this.#logFailure(error)
+      return this.#pages.problem(503, 'Something went wrong here. Try again later.')
     }
   }
 
-  type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
-  const post = (path: string, answer: Answer) => ({ method: 'POST', path, answer })
-  const toRegister: Answer = (head, body) => answerProgram(() => register(head, body))
-  const ownRoutes = [
-    ...getRoutes<Answer>('/oauth/jwks', document(published)),
-    post('/oauth/token', (head, body) => answerProgram(() => token.answer(head, body))),
-    ...(settings.allowDynamicRegistration ? [post('/register', toRegister), post('/oauth/register', toRegister)] : []),
-    {
-      method: 'GET',
-      path: '/oauth/authorize',
-      answer: (head: RequestHead) => answerPerson(() => authorize.start(head)),
-    },
-    post('/oauth/authorize', (head, body) => answerPerson(() => authorize.submit(head, body))),
-    {
-      method: 'GET',
-      path: '/oauth/callback',
-      answer: (head: RequestHead) => answerPerson(() => authorize.callback(head)),
-    },
-  ]
-  const wellKnown = [...documents].flatMap(([path, text]) => getRoutes<Answer>(path, document(text)))
+  /** @throws HttpError as it is: the server itself answers it */
+  #logFailure(error: unknown): void {
+    if (error instanceof HttpError) throw error
+    this.#logger.error({ err: error }, 'the authorization server failed')
+  }
 
-  async function handle(head: RequestHead, body: IncomingBody): Promise<HttpResponse | undefined> {
-    const known = matchRoute(wellKnown, head)
-    const matched = known.kind === 'nothing' ? matchRoute(ownRoutes, { ...head, path: ownPath(head.path) }) : known
+  #ownPath(path: string): string {
+    return this.#prefix !== '' && path.startsWith(`${this.#prefix}/`) ? path.slice(this.#prefix.length) : path
+  }
+
+  metadataUrlOf(path: string): string {
+    const { issuer, resources } = this.#settings
+    const [first = issuer, other = first] = resources
+    return resourceMetadataUrl(path === '/' ? other : first)
+  }
+
+  isPublic(path: string): boolean {
+    return this.#publicPaths.has(path) || pathsForAll.includes(this.#ownPath(path))
+  }
+
+  publicHeaders(): HeaderList {
+    return [
+      ['Access-Control-Allow-Origin', '*'],
+      ['Access-Control-Allow-Methods', 'GET, POST, OPTIONS'],
+      ['Access-Control-Allow-Headers', 'Authorization, Content-Type, MCP-Protocol-Version'],
+      ['Access-Control-Max-Age', '3600'],
+    ]
+  }
+
+  async handle(head: RequestHead, body: IncomingBody): Promise<HttpResponse | undefined> {
+    const known = matchRoute(this.#wellKnown, head)
+    const matched =
+      known.kind === 'nothing' ? matchRoute(this.#own, { ...head, path: this.#ownPath(head.path) }) : known
     if (matched.kind === 'route') return matched.route.answer(head, body)
     if (matched.kind === 'nothing') return undefined
     const allowed = matched.allowed.join(', ')
@@ -148,23 +217,8 @@ export async function startAuthorizationServer(
     return plainJson(405, said, [['Allow', allowed]])
   }
 
-  return {
-    authenticate: tokens.authenticate,
-    metadataUrlOf: path => {
-      const [first = issuer, other = first] = resources
-      return resourceMetadataUrl(path === '/' ? other : first)
-    },
-    isPublic: path => documents.has(path) || pathsForAll.includes(ownPath(path)),
-    publicHeaders: () => [
-      ['Access-Control-Allow-Origin', '*'],
-      ['Access-Control-Allow-Methods', 'GET, POST, OPTIONS'],
-      ['Access-Control-Allow-Headers', 'Authorization, Content-Type, MCP-Protocol-Version'],
-      ['Access-Control-Max-Age', '3600'],
-    ],
-    handle,
-    async stop() {
-      clearInterval(sweeper)
-      await store.close()
-    },
+  async stop(): Promise<void> {
+    clearInterval(this.#sweeper)
+    await this.#store.close()
   }
 }
