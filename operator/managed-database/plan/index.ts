@@ -15,7 +15,7 @@ import {
   teardownReason,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
-import { sizeFinding } from '../../member/pod/plan/size.ts'
+import { comesIntoForce, sizeFinding } from '../../member/pod/plan/size.ts'
 import { checksumFailures } from '../../member/postgres/plan/health.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
@@ -84,8 +84,10 @@ function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, 
   const secrets = connectionSecrets(observed, assessment)
   const reported = { block, previous, secrets: secrets.finding, force: force?.finding }
   const runs = operation.progressing.status === 'True'
+  // The operation is recorded before anything restarts. A leader that dies in between would leave a restart without a Task.
+  const next = comesIntoForce(observed, assessment.desired.size) ? [] : nextActions(observed, assessment)
   return {
-    actions: [...labelling, ...nextActions(observed, assessment), ...previous.actions, ...secrets.actions],
+    actions: [...labelling, ...next, ...previous.actions, ...secrets.actions],
     status: databaseStatus(observed, assessment, operation, reported, now),
     awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.desired.configurationDigest,

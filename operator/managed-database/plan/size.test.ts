@@ -4,6 +4,7 @@ import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { canonicalJson, type ManagedDatabase } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
+import { plan } from './index.ts'
 
 describe('a size whose volume does not grow', () => {
   const made = ({ objects }: World) => canonicalJson([...objects].filter(([key]) => !key.startsWith('Persistent')))
@@ -45,6 +46,18 @@ describe('a size whose volume does not grow', () => {
       ['create-managed', 'succeeded'],
       ['update-managed-size', 'succeeded'],
     ])
+  })
+
+  test('by its deadline, has its operation recorded before Postgres restarts, once the volume has grown', () => {
+    const { world } = asking({}, 'held')
+    world.now += settings.deadlines.modifyingMs
+    settle(world)
+    world.growth = 'answered'
+    const next = () => plan(observedIn(world), world.now, settings)
+    for (let count = 0; count < 20 && next().status?.operation === undefined; count++) round(world)
+    expect(next()).toMatchObject({ actions: [], status: { operation: { name: 'update-managed-size' } } })
+    round(world)
+    expect(next().actions).not.toEqual([])
   })
 
   test('by its deadline, has failed; the database serves on, and gets it when the volume has grown', () => {
