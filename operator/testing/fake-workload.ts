@@ -87,6 +87,8 @@ export async function startFakeWorkload({
   const snapshots = createInformer(cluster, 'VolumeSnapshot', { ...labelled, logger: quiet })
   /** What the snapshots hold, by their uid. */
   const images = new Map<string, FakeData>()
+  /** What volumes were filled with when they were made, by their handle: their snapshots may be deleted from then on. */
+  const filled = new Map<string, FakeData>()
   const imaging = createFakeSnapshots(cluster, async (key, snapshotUid) => {
     const claim = await cluster.get('PersistentVolumeClaim', key)
     const volume = claim && (await cluster.get('PersistentVolume', { name: claim.spec?.volumeName ?? '' }))
@@ -145,8 +147,10 @@ export async function startFakeWorkload({
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
     if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
     if (await growing.withholds(claim)) return waitForVolume(set, pod)
+    const image = await imageFor(claim)
     const volume = await binding.bind(claim)
     if (volume === undefined) return
+    if (image !== undefined) filled.set(handleOf(volume), image)
     if (pod !== undefined) await deletePod(pod)
     await pace?.('create pod')
     const created = await cluster.create('Pod', podOf(set, pace === undefined ? [] : [kubeletFinalizer]))
@@ -226,7 +230,7 @@ export async function startFakeWorkload({
     const map = await cluster.get('ConfigMap', { namespace: metadata.namespace, name: configurationName({ spec }) })
     if (map === undefined) return 'configuration'
     if (postgres.data.has(handle)) return undefined
-    const image = await imageFor(metadata.namespace, spec)
+    const image = filled.get(handle)
     if (image !== undefined && told(map, 'prepareCopy')) {
       postgres.copy(image, handle)
       return undefined
@@ -237,12 +241,10 @@ export async function startFakeWorkload({
     return undefined
   }
 
-  /** What the claim of a pod was filled from. */
-  const imageFor = async (namespace: string | undefined, spec: Pod['spec']): Promise<FakeData | undefined> => {
-    const name = spec?.volumes?.find(volume => volume.persistentVolumeClaim)?.persistentVolumeClaim?.claimName ?? ''
-    const source = (await cluster.get('PersistentVolumeClaim', { namespace, name }))?.spec?.dataSource
-    if (source === undefined) return undefined
-    const snapshot = await cluster.get('VolumeSnapshot', { namespace, name: source.name })
+  /** What the volume of a claim is filled with. */
+  const imageFor = async ({ metadata, spec }: PersistentVolumeClaim): Promise<FakeData | undefined> => {
+    if (spec?.dataSource === undefined) return undefined
+    const snapshot = await cluster.get('VolumeSnapshot', { namespace: metadata.namespace, name: spec.dataSource.name })
     return images.get(snapshot?.metadata.uid ?? '')
   }
 
