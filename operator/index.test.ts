@@ -38,7 +38,7 @@ const read = async ({ address }: Operator, path: string) => {
 }
 
 describe('the operator', () => {
-  test('says how it is, and that it can do nothing without the keys', async () => {
+  test('reports its state, and that it is not ready without the keys', async () => {
     const installation = await open()
     const operator = keep(await startTestOperator(installation, { configuration: { http } }))
     await installation.cluster.create('ManagedDatabase', databaseDraft('counted'))
@@ -58,7 +58,7 @@ describe('the operator', () => {
     expect(unready.text).toContain('the sealing key is missing')
   })
 
-  test('leads alone among several, and another takes over', async () => {
+  test('is the only leader among several; another one takes over', async () => {
     const installation = await open()
     const configuration = { leaderElection: true }
     const first = await startTestOperator(installation, { configuration })
@@ -76,7 +76,7 @@ describe('the operator', () => {
     expect(after?.status?.phase).toBe('available')
   })
 
-  test('starts and stops where no cluster answers', async () => {
+  test('starts and stops without a cluster that answers', async () => {
     const refuse = async (): Promise<never> => {
       throw new ClusterError('Unavailable', 'nobody is there')
     }
@@ -103,7 +103,7 @@ describe('the operator', () => {
     }
   })
 
-  test('refuses to start where its page cannot listen', async () => {
+  test('refuses to start if its status page cannot listen', async () => {
     const installation = await open()
     const taken = createServer().listen(0, '127.0.0.1')
     await once(taken, 'listening')

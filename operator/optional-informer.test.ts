@@ -5,7 +5,7 @@ import { SimulatedClock, settle } from '../cluster/testing/simulated-clock.ts'
 import { createOptionalInformer } from './optional-informer.ts'
 import { eventually, openInstallation, silent } from './testing/installation.ts'
 
-test('a kind that is not served is asked for again, and followed once it is', async () => {
+test('a kind that is not served is tried again and followed once it is served', async () => {
   const installation = await openInstallation({ fakes: false })
   const { cluster } = installation
   const clock = new SimulatedClock()
@@ -39,7 +39,7 @@ test('a kind that is not served is asked for again, and followed once it is', as
   await installation.close()
 })
 
-test('one that is stopped before it is served ends', async () => {
+test('an informer stopped before its kind is served ends', async () => {
   const refuse = async () => {
     throw new KindNotServedError('no such kind')
   }

@@ -183,7 +183,7 @@ describe('with real Postgres', () => {
   })
 })
 
-describe('what is minted anew', () => {
+describe('new credentials', () => {
   const subject = nextSubject()
   let operator: Operator
 
@@ -214,7 +214,7 @@ describe('what is minted anew', () => {
     return [pod?.metadata.uid, pod?.status?.containerStatuses?.[0]?.restartCount]
   }
 
-  test('passwords, once somebody asks for them: the new ones let clients in, the old ones do not', async () => {
+  test('requested new passwords are accepted and the old ones are refused', async () => {
     const old = await passwordOf(subject)
     const { name } = subject
     const isLost = async () => {
@@ -233,7 +233,7 @@ describe('what is minted anew', () => {
     await expect(ask(subject, 'SELECT 1', { password: old })).rejects.toThrow(/password authentication failed/)
   })
 
-  test('a certificate: it is shown without a restart', async () => {
+  test('a new certificate is served without a restart', async () => {
     const before = await restarts()
     await remove(childNames.tls(subject.id))
     const secret = await installation.cluster.get('Secret', {

@@ -15,14 +15,14 @@ const set = (name: string): StatefulSet => ({
 })
 
 describe('sharing', () => {
-  test('keeps equal parts once, and changes no object', () => {
+  test('keeps equal parts once and changes no object', () => {
     const { share } = createSharing()
     const [one, two] = [share(set('one')), share(set('two'))]
     expect([one, two]).toEqual([set('one'), set('two')])
     expect(one.spec?.template.spec?.containers).toBe(two.spec?.template.spec?.containers)
     expect(one.spec).not.toBe(two.spec)
   })
-  test('finds again what was met before others', () => {
+  test('finds parts again that were met before others', () => {
     const { share } = createSharing()
     const other = set('other')
     const container = other.spec?.template.spec?.containers[0]
@@ -32,7 +32,7 @@ describe('sharing', () => {
     expect(two.spec?.template.spec?.containers).toBe(one.spec?.template.spec?.containers)
     expect(other.spec?.template.spec?.containers).not.toBe(one.spec?.template.spec?.containers)
   })
-  test('makes of any objects what they were', () => {
+  test('gives equal objects for any objects', () => {
     const value = fc.jsonValue({ maxDepth: 3 })
     const key = fc.constantFrom('containers', 'labels', 'ports', 'a', 'b', '__proto__')
     const spec = fc.array(fc.tuple(key, value)).map(entries => Object.fromEntries(entries))
@@ -48,13 +48,13 @@ describe('sharing', () => {
     })
     fc.assert(property)
   })
-  test('takes no name for what all objects inherit', () => {
+  test('does not confuse keys with inherited properties', () => {
     const { share } = createSharing()
     const specs = [{ containers: false }, Object.fromEntries([['__proto__', {}]]), {}]
     const objects = specs.map((spec, index) => ({ kind: 'StatefulSet', metadata: { name: `n${index}` }, spec }))
     expect(structuredClone(objects).map(object => share(object as never))).toEqual(objects)
   })
-  test('leaves alone what is frozen', () => {
+  test('does not change frozen objects', () => {
     const { share } = createSharing()
     share(set('one'))
     const frozen = set('two')
@@ -62,7 +62,7 @@ describe('sharing', () => {
     const object = { ...frozen, spec: Object.freeze(frozen.spec) }
     expect(share(object).spec?.template.spec?.containers).toBe(containers)
   })
-  test('goes on where more has come than is kept in common', () => {
+  test('continues beyond its limit of shared parts', () => {
     const { share } = createSharing()
     for (let index = 0; index < 30_000; index++) {
       const object = set(`number ${index}`)

@@ -19,7 +19,7 @@ describe('what is kept of a backup', () => {
   })
   const finishedAt = '2026-01-01T00:00:00Z'
 
-  test('that has ended is what its retention and its deletion go by', () => {
+  test('that has ended: the fields for retention and deletion', () => {
     const kept = slimBackup(backup({ phase: 'completed', finishedAt, startLsn: '0/1', conditions: [] }))
     expect(kept).toEqual({
       ...backup(undefined),
@@ -30,7 +30,7 @@ describe('what is kept of a backup', () => {
   test.each<[string, Backup['status']]>([
     ['is under way', { phase: 'running', startLsn: '0/1' }],
     ['waits for its Task to end', { phase: 'completed', finishedAt, taskId: 't', startLsn: '0/1' }],
-  ])('that %s is all of it', (_, status) => {
+  ])('that %s: all fields', (_, status) => {
     expect(slimBackup(backup(status))).toEqual(backup(status))
   })
 })

@@ -85,7 +85,7 @@ describe('a Postgres that refuses connections for a moment', () => {
     ['a user', {}],
     ['a schedule', { purpose: 'scheduled' }],
     ['a restore', { purpose: 'postrestore' }],
-  ])('is waited for by a backup of %s, which says so', async (whose, spec) => {
+  ])('makes a backup of %s wait, and the backup reports it', async (whose, spec) => {
     const name = `away${whose.replaceAll(/\W/g, '')}`
     await it.create(name)
     const data = await dataOf(name)
@@ -109,7 +109,7 @@ describe('a Postgres that refuses connections for a moment', () => {
     expect(steps.filter(step => step === 'AwaitingDatabase')).toHaveLength(1)
   })
 
-  test('is waited for by a branch, which says so', async () => {
+  test('makes a branch wait, and the branch reports it', async () => {
     await it.create('forked')
     const data = await dataOf('forked')
     data.isDown = true
@@ -126,7 +126,7 @@ describe('a Postgres that refuses connections for a moment', () => {
     expect(task?.status?.messages?.find(({ step }) => step === 'AwaitingDatabase')?.text).toContain('ECONNREFUSED')
   })
 
-  test('is waited for by a branch of a branch that is told as failed meanwhile', async () => {
+  test('makes a branch wait whose source branch is reported as failed meanwhile', async () => {
     await it.create('stem')
     await branches.made('twig', 'stem')
     const claim = await branches.child('PersistentVolumeClaim', 'twig', 'claim')
@@ -157,7 +157,7 @@ test('a restore does not wait for a backup that waits for the Postgres that it r
 test.each<[string, boolean]>([
   ['before it stops Postgres', false],
   ['after it has stopped Postgres', true],
-])('a branch that is asked for during a restore, %s, is made', async (_, isFenced) => {
+])('a branch requested during a restore, %s, is created', async (_, isFenced) => {
   const name = isFenced ? 'exchanged' : 'exchanging'
   await it.create(name)
   await taken(`${name}-1`, name)
@@ -177,7 +177,7 @@ test.each<[string, boolean]>([
 })
 
 describe('a suspension', () => {
-  test('waits for a backup that was asked for before it, where the Postgres is restarted meanwhile', async () => {
+  test('waits for an earlier backup, even if Postgres restarts meanwhile', async () => {
     await it.create('dozing')
     it.workload().snapshots.making = { mode: 'held' }
     await ask('dozing-1', 'dozing')
@@ -198,7 +198,7 @@ describe('a suspension', () => {
   })
 })
 
-describe('a Postgres that refuses whatever is first asked of it', () => {
+describe('a Postgres that refuses the first request of each kind', () => {
   test('fails no operation', async () => {
     await restarted({ administrator: refusingAtFirst(it.workload().postgres.access, 2) })
     await it.create('all')

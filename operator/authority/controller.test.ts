@@ -99,7 +99,7 @@ describe('an authority', () => {
     expect(complaints).toEqual([])
   }
 
-  test('is made anew when that is asked for, and takes the place of the old one', async () => {
+  test('is replaced by a new one when the annotation asks for it', async () => {
     const before = await given()
     const bundles = new Set<string>()
     const maps = createInformer(it.cluster(), 'ConfigMap', { namespace: systemNamespace, logger: silent })
@@ -122,7 +122,7 @@ describe('an authority', () => {
     await expectServed(cert)
   })
 
-  test('that was put in its place by hand is taken as well', async () => {
+  test('put into its Secret by hand replaces the old one', async () => {
     const before = await given()
     await it.stopOperator()
     await it.cluster().delete('Secret', { namespace: systemNamespace, name: authoritySecret })
@@ -132,7 +132,7 @@ describe('an authority', () => {
     await expectServed(cert)
   })
 
-  test('is taken by a suspended database when it is resumed', async () => {
+  test('replaced during a suspension signs the certificate when the database is resumed', async () => {
     expect((await tlsOf('resting')).ca).toBe(await given())
     await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: false }))
     await it.when(
@@ -141,7 +141,7 @@ describe('an authority', () => {
     )
   })
 
-  test('signs only when every server trusts it: one that does not answer is waited for, and named', async () => {
+  test('does not sign while a server does not answer; the progress names the server', async () => {
     const before = await given()
     const data = it.workload().postgres.data.get((await it.database('two'))?.status?.volume?.uid ?? '')
     if (data === undefined) throw new Error('no data')
@@ -160,7 +160,7 @@ describe('an authority', () => {
     await expectServed(cert)
   })
 
-  test('that is none of ours is left aside', async () => {
+  test('not created by Espalier is not used', async () => {
     const before = await given()
     const foreign = { cert: createAuthority().cert, key: createAuthority().key }
     await put(nextAuthoritySecret, foreign)
@@ -170,7 +170,7 @@ describe('an authority', () => {
     await expectServed(before)
   })
 
-  test('that is withdrawn before it signs is forgotten', async () => {
+  test('withdrawn before it signs is removed from the trusted ones', async () => {
     const before = await given()
     await it.stopOperator()
     await it.startOperator({ configuration: { authority: { ...brisk, announceMs: 3600_000 }, certificates } })
@@ -182,7 +182,7 @@ describe('an authority', () => {
     await expectServed(before)
   })
 
-  test('that has come to its end, or is not valid yet, is left aside', async () => {
+  test('that has expired or is not valid yet is not used', async () => {
     const before = await given()
     for (const years of [-11, 1]) {
       await put(
@@ -196,7 +196,7 @@ describe('an authority', () => {
     await expectServed(before)
   })
 
-  test('that is lost with all that is known of it costs the operator its way in, and nobody a restart', async () => {
+  test('lost with its state closes Postgres to the operator and restarts no database', async () => {
     const lost = authorityOf(await secret(authoritySecret))
     await it.stopOperator()
     for (const name of [authoritySecret, authorityStateSecret])
@@ -214,7 +214,7 @@ describe('an authority', () => {
     await expectServed(lost?.cert)
   })
 
-  test('is replaced twice in a row while databases are made, stopped, started and deleted', async () => {
+  test('is replaced twice while databases are created, stopped, started and deleted', async () => {
     await it.create('going')
     await it.create('stopping')
     const before = await given()
@@ -234,7 +234,7 @@ describe('an authority', () => {
     await expectServed(cert)
   })
 
-  test('is replaced beside a database that has lost its volume', async () => {
+  test('is replaced although a database has lost its volume', async () => {
     const { status } = await it.create('lost')
     await it.stopOperator()
     const claim = { namespace: testNamespace, name: status?.volume?.claim ?? '' }
@@ -252,7 +252,7 @@ describe('an authority', () => {
     await expectServed(cert)
   })
 
-  test('that ends within a year is replaced without being asked for', async () => {
+  test('that expires within a year is replaced without a request', async () => {
     const before = await given()
     await it.stopOperator()
     const nearlyTenYears = 3400 * 86_400_000

@@ -44,7 +44,7 @@ async function watchCertificates() {
   return { most: () => most, issued, stop: () => secrets.stop() }
 }
 
-test('few at a time, each once a step, and all in the end', async () => {
+test('a rotation changes few databases at a time, each once a step, and all in the end', async () => {
   const names = Array.from({ length: count }, (_, index) => `db${String(index).padStart(2, '0')}`)
   for (const name of names) await it.cluster().create('ManagedDatabase', databaseDraft(name))
   for (const name of names)

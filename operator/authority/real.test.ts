@@ -97,7 +97,7 @@ const runOf = async ({ id }: Place) => {
 }
 
 describe('with real Postgres', () => {
-  test('sessions go on, clients that trust both connect at any moment, nothing restarts, and the old one goes', async () => {
+  test('a rotation ends no session, refuses no client that trusts both authorities, restarts nothing and removes the old authority', async () => {
     const old = authorityOf(await secret(authoritySecret))
     if (old === undefined) throw new Error('no authority')
     const both = `${old.cert}${nextAuthority.cert}`

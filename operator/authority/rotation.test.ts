@@ -46,7 +46,7 @@ describe('an authority', () => {
     ])
   })
 
-  test('that is in force already is left alone', () => {
+  test('that signs already needs no step', () => {
     expect(nextStep(first, named('a'), { isLoaded: () => false, now: start }, waits)).toEqual({ do: 'rest' })
   })
 
@@ -57,7 +57,7 @@ describe('an authority', () => {
     expect([at(999, always), at(1000, () => false), at(1000, always)]).toEqual(['wait', 'await-servers', 'change'])
   })
 
-  test('is looked for on servers only when its time is over', () => {
+  test('is checked on servers only after its waiting time', () => {
     const [, announced = first] = follow(first, named('b'))
     const isLoaded = () => {
       throw new Error('looked')
@@ -65,7 +65,7 @@ describe('an authority', () => {
     expect(nextStep(announced, named('b'), { isLoaded, now: Date.parse(announced.changedAt) }, waits).do).toBe('wait')
   })
 
-  test('comes to rest with the one that is asked for, whoever changes their mind on the way, and each step is small', () => {
+  test('ends as the desired one after any changes of the desired one, by one step at a time', () => {
     const wishes = fc.array(fc.record({ name: fc.constantFrom('a', 'b', 'c'), steps: fc.nat(4) }), { maxLength: 5 })
     fc.assert(
       fc.property(wishes, fc.constantFrom('a', 'b', 'c'), (changes, last) => {
@@ -94,10 +94,10 @@ describe('an authority', () => {
   })
 })
 
-describe('who changes their mind more often than there is room for', () => {
+describe('more desired authorities than the state can hold', () => {
   const names = Array.from({ length: 3 * mostAuthorities }, (_, index) => `n${index}`)
 
-  test('is kept waiting, and gets the last that was asked for', () => {
+  test('wait, and the last desired one signs in the end', () => {
     let state = first
     let now = start
     /** One step at most, however long it takes. */
@@ -114,7 +114,7 @@ describe('who changes their mind more often than there is room for', () => {
   })
 })
 
-test('a clock that was set back does not hold up a step for as long as it was ahead', () => {
+test('a step does not wait until a time that a wrong clock wrote', () => {
   const [, announced = first] = follow(first, named('b'))
   const ahead = { ...announced, changedAt: '2099-01-01T00:00:00Z' }
   const decision = nextStep(ahead, named('b'), { isLoaded: always, now: start }, waits)
@@ -125,7 +125,7 @@ test('a clock that was set back does not hold up a step for as long as it was ah
 })
 
 describe('the state', () => {
-  test('stands in a Secret, and comes back', () => {
+  test('is written to a Secret and read from it', () => {
     const [, announced = first] = follow(first, named('b'))
     expect(readState(stored(announced))).toEqual(announced)
     expect(signingOf(announced).cert).toBe(named('a').cert)
@@ -135,7 +135,7 @@ describe('the state', () => {
     ['no JSON', '{'],
     ['two that sign', JSON.stringify({ ...first, authorities: [...first.authorities, ...first.authorities] })],
     ['none that signs', JSON.stringify({ ...first, authorities: [] })],
-  ])('that is %s is none', (_, text) => {
+  ])('that is %s reads as no state', (_, text) => {
     const data: Record<string, string> =
       text === undefined ? {} : { 'state.json': Buffer.from(text).toString('base64') }
     expect(readState({ ...stored(first), data })).toBeUndefined()

@@ -27,7 +27,7 @@ const tenant = { [labels.managedBy]: managedByEspalier, [labels.tenant]: tenantH
 const bound = async () =>
   (await cluster.list('RoleBinding')).items.map(({ metadata: { namespace, name } }) => `${namespace}/${name}`).sort()
 
-test('before an upgrade operator and API are bound in namespaces of tenants and those with the label, once', async () => {
+test("before an upgrade, operator and API are bound once in each tenant's namespace and each labelled one", async () => {
   const name = tenantNamespace('acme')
   await addNamespace(name, tenant)
   await addNamespace('shared', { [databasesLabel]: 'true' })
@@ -38,7 +38,7 @@ test('before an upgrade operator and API are bound in namespaces of tenants and 
   expect(await bindNamespaces(cluster)).toBe(0)
 })
 
-test('a namespace with databases that nobody has allowed is reported, and what to do', async () => {
+test('a namespace with databases and without the label is reported, with what to do', async () => {
   await addNamespace(tenantNamespace('acme'), tenant)
   await addDatabase(tenantNamespace('acme'))
   expect(await namespacesNotAllowed(cluster)).toEqual([])

@@ -92,7 +92,7 @@ const traces: [string, string, () => Promise<unknown>][] = [
 ]
 
 describe('the keys of an installation', () => {
-  test('are made once, and are keys', async () => {
+  test('are created once and are valid', async () => {
     expect(await ensureKeys(cluster)).toEqual({ made: both, missing: [], found: [] })
     expect(await value(sealingKeySecret, 'key')).toHaveLength(32)
     const [cert, key] = await Promise.all(['tls.crt', 'tls.key'].map(name => value(authoritySecret, name)))
@@ -103,12 +103,12 @@ describe('the keys of an installation', () => {
     expect(await Promise.all(both.map(async name => (await secret(name))?.metadata.uid))).toEqual(uids)
   })
 
-  test('are the same for two that begin at once', async () => {
+  test('are the same for two bootstraps that start at once', async () => {
     await Promise.all([ensureKeys(cluster), ensureKeys(cluster)])
     expect(await ensureKeys(cluster)).toEqual({ made: [], missing: [], found: [] })
   })
 
-  test('half made by a start cut short are made whole', async () => {
+  test('left incomplete by an interrupted bootstrap are completed', async () => {
     await ensureKeys(cluster)
     const before = await value(sealingKeySecret, 'key')
     await cluster.delete('Secret', { namespace: systemNamespace, name: authoritySecret })

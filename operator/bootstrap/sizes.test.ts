@@ -10,7 +10,7 @@ const wanted = (version: number, changes: object = {}) => ({
   shape: { ...sizeDraft('small').spec?.shape, ...changes },
 })
 
-test('a shape that is there stays, a new version is welcome, a changed shape is told by size and field', async () => {
+test('an existing shape is kept, a new version is added, and a changed shape is refused with size and field', async () => {
   const look = (...sizes: unknown[]) => changedShapes(it.cluster(), wantedSizes.parse(sizes))
   // In whatever order its fields come.
   const { shape } = wanted(1)

@@ -33,7 +33,7 @@ const open = async () => {
 }
 const recordKey = { namespace: systemNamespace, name: clockRecordName }
 
-test('while the clock is not trusted, no backup goes by its age and no branch expires; when it is again, they do', async () => {
+test('an untrusted clock deletes no old backup and expires no branch until it is trusted again', async () => {
   const installation = await open()
   const { cluster } = installation
   await giveSnapshots(cluster)
@@ -83,7 +83,7 @@ test('while the clock is not trusted, no backup goes by its age and no branch ex
   await eventually(region, found => conditionOf(found?.status, 'ClockTrusted') === undefined)
 })
 
-test('trusts nothing before it knows what the clock was, keeps that, and trusts it again where its record is deleted', async () => {
+test('the guard trusts no clock before its first record, keeps the record, and trusts again after its deletion', async () => {
   const { cluster } = await open()
   const timer = new SimulatedClock()
   const stopping = new AbortController()
@@ -118,7 +118,7 @@ test('trusts nothing before it knows what the clock was, keeps that, and trusts 
   await running
 })
 
-test('reads what the machine says, and how late the API server has it', async () => {
+test("readings contain the machine's clocks and the difference from the API server", async () => {
   const [first, second] = [readMachine(() => 7), readMachine(() => 8)]
   expect(first).toEqual({ wall: 7, elapsed: expect.any(Number), boot: second.boot })
   expect(second.elapsed).toBeGreaterThanOrEqual(first.elapsed)

@@ -12,7 +12,7 @@ describe('a clock that is set', () => {
   test.each([
     ['forward', 100 * day],
     ['back', -31_000],
-  ])('%s is noticed, with how far', async (_name, by) => {
+  ])('%s is detected, with its distance', async (_name, by) => {
     const clock = new SimulatedClock()
     let set = 0
     const jump = clockJump(() => clock.now() + set, new AbortController().signal, clock)
@@ -22,7 +22,7 @@ describe('a clock that is set', () => {
     expect(await jump).toBe(by)
   })
 
-  test('by less than NTP slews away is not, and nothing stays behind when the signal aborts', async () => {
+  test('by less than NTP corrects is ignored; an aborted signal leaves no timer', async () => {
     const clock = new SimulatedClock()
     const stopping = new AbortController()
     let set = 0
@@ -39,7 +39,7 @@ describe('an operator whose clock is set 100 days forward and back', () => {
   let set = 0
   const it = useInstallation({ now: () => Date.now() + set })
 
-  test('issues the certificate anew both times, and the database goes on being looked at', async () => {
+  test('issues a new certificate both times and keeps probing the database', async () => {
     await it.create('clock')
     const pod = await it.child('Pod', 'clock', 'pod')
     const issued = async () => {

@@ -47,22 +47,22 @@ function machine() {
 }
 
 describe('a clock is trusted', () => {
-  test('the first time, while time passes, and however long the machine sleeps', () => {
+  test('at first, as time passes, and after a sleep of any length', () => {
     const { look, later } = machine()
     expect([look(), later(minute), later(100 * day)]).toEqual([undefined, undefined, undefined])
   })
-  test('that NTP corrects by seconds', () => {
+  test('after NTP corrects it by seconds', () => {
     const { set, later } = machine()
     expect([set(4 * minute), later(hour), set(-4 * minute)]).toEqual([undefined, undefined, undefined])
   })
-  test('after a boot, and of another machine that goes on', () => {
+  test('after a boot, and on another machine with the same time', () => {
     const { boot } = machine()
     expect([boot(minute), boot(23 * hour)]).toEqual([undefined, undefined])
   })
 })
 
 describe('a clock is not trusted', () => {
-  test('that is set forward, until a day has passed', () => {
+  test('for a day after it is set forward', () => {
     const { set, later } = machine()
     expect(set(100 * day)).toBe(
       'the clock was set 2400 hours ahead of the time before; it is trusted in 1440 minutes, or when it is set back',
@@ -71,37 +71,37 @@ describe('a clock is not trusted', () => {
     expect(later(minute)).toBeUndefined()
     expect(later(day)).toBeUndefined()
   })
-  test('nor one that is set back, or by less, for as long as that', () => {
+  test('after it is set back or forward by less, for as long as the difference', () => {
     const { set, later } = machine()
     expect(set(-hour)).toMatch(/^the clock was set 60 minutes behind the time before/)
     expect([later(59 * minute) === undefined, later(minute)]).toEqual([false, undefined])
   })
-  test('until it is set back', () => {
+  test('after it is set forward, until it is set back', () => {
     const { set, later } = machine()
     expect(set(100 * day)).toBeDefined()
     expect(later(hour)).toBeDefined()
     expect(set(-100 * day)).toBeUndefined()
     expect(later(day)).toBeUndefined()
   })
-  test('also across a restart: what was recorded goes on', () => {
+  test('across a restart, by the record from before', () => {
     const { set, boot, later } = machine()
     set(100 * day)
     expect(boot(minute)).toBeDefined()
     expect(later(day)).toBeUndefined()
   })
-  test('after a boot that seems to be more than a day later, until NTP had an hour to correct it', () => {
+  test('for an hour after a boot that seems more than a day later, until NTP can correct it', () => {
     const { boot, later } = machine()
     expect(boot(3 * day)).toMatch(/^the machine was off, or its clock was set: 72 hours ahead/)
     expect(later(hour)).toBeUndefined()
   })
-  test('and where that corrects it, for a day more', () => {
+  test('for another day, if NTP corrects it after such a boot', () => {
     const { boot, set, later } = machine()
     boot(hour, 100 * day)
     expect(set(-100 * day)).toBeDefined()
     expect(later(23 * hour)).toBeDefined()
     expect(later(hour)).toBeUndefined()
   })
-  test('after a boot with a clock that is behind', () => {
+  test('after a boot with a clock that is behind the record', () => {
     const { boot, later } = machine()
     expect(boot(0, -1000 * day)).toMatch(/behind the time before/)
     expect(later(day)).toBeUndefined()
@@ -114,7 +114,7 @@ describe('a clock is not trusted', () => {
   })
 })
 
-test('whatever happens, a clock that was set is not trusted at once, and is after two days at rest', () => {
+test('a clock that was set is not trusted at once, and is trusted after two days without another change', () => {
   const step = fc.oneof(
     fc.record({ do: fc.constant('pass' as const), ms: fc.integer({ min: 0, max: 3 * day }) }),
     fc.record({ do: fc.constant('boot' as const), ms: fc.integer({ min: 0, max: 3 * day }) }),

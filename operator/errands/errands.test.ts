@@ -32,7 +32,7 @@ function byHand(purpose = 'first') {
   return { errand, contexts, work }
 }
 
-test('it is done once, however often it is asked for, and its end is told', async () => {
+test('an errand asked for several times runs once and reports its end', async () => {
   const { clock, ended, errands } = open()
   const { errand, contexts, work } = byHand()
   expect(errands.ask('a', errand)).toMatchObject({ state: 'running' })
@@ -49,7 +49,7 @@ test('it is done once, however often it is asked for, and its end is told', asyn
   expect(contexts).toHaveLength(2)
 })
 
-test('it may take for ever as long as it gets further, and fails when it stands still', async () => {
+test('an errand without progress for stallMs fails; one with progress has no time limit', async () => {
   const { clock, ended, errands } = open()
   const { errand, contexts } = byHand()
   errands.ask('a', errand)
@@ -65,7 +65,7 @@ test('it may take for ever as long as it gets further, and fails when it stands 
   expect(clock.pending).toBe(0)
 })
 
-test('one that does not heed its signal has failed, and holds its place until it ends', async () => {
+test('an errand that ignores its signal fails, and counts as running until it ends', async () => {
   const { clock, errands } = open({ atOnce: 1 })
   const { errand, work } = byHand()
   errands.ask('a', errand)
@@ -78,7 +78,7 @@ test('one that does not heed its signal has failed, and holds its place until it
   expect([errands.state('a')?.state, next.contexts.length]).toEqual(['failed', 1])
 })
 
-test('for another purpose it is ended and begun anew, and what comes of the former counts no more', async () => {
+test('another purpose cancels the errand, starts it again and discards the old result', async () => {
   const { ended, errands } = open()
   const former = byHand()
   const later = byHand('second')
@@ -93,7 +93,7 @@ test('for another purpose it is ended and begun anew, and what comes of the form
   expect(errands.state('a')).toMatchObject({ state: 'succeeded', result: 'later' })
 })
 
-test('so many run at once, the others in the order in which they came, and beyond a limit nobody waits', async () => {
+test('errands beyond atOnce wait in order; beyond mostWaiting they are not queued', async () => {
   const { errands } = open()
   const all = ['a', 'b', 'c', 'd', 'e', 'f'].map(key => ({ key, ...byHand() }))
   const states = all.map(({ key, errand }) => errands.ask(key, errand).state)
@@ -106,7 +106,7 @@ test('so many run at once, the others in the order in which they came, and beyon
   expect(errands.state('b')).toMatchObject({ state: 'failed' })
 })
 
-test('what was begun before a crash is joined, and what ended then is taken as it is', async () => {
+test('an errand found running after a crash is joined, and one found done gives its result', async () => {
   const elsewhere = new Map<string, PromiseWithResolvers<string>>()
   let begun = 0
   const checkpoint: Errand<string> = {
@@ -141,7 +141,7 @@ test('what was begun before a crash is joined, and what ended then is taken as i
   expect(after.errands.state('b')).toMatchObject({ state: 'succeeded', result: 'long ago' })
 })
 
-test('at the stop all are told to end, and are waited for no longer than said', async () => {
+test('stop cancels all errands and waits for them at most graceMs', async () => {
   const { clock, ended, errands } = open()
   const heeds = byHand()
   const deaf = byHand()

@@ -50,7 +50,7 @@ async function applyAgain<K extends 'Branch' | 'Backup' | 'Restore'>(kind: K, ma
   }
 }
 
-test('they wait for their database, get its id once, and nobody that applies them again changes anything', async () => {
+test('objects that name a database wait for it, get its id once, and keep it when applied again', async () => {
   const git = it.installation().store.connect('git')
   const branch = branchManifest('wanted-1', 'wanted')
   const backup = backupManifest('wanted-2', 'wanted')
@@ -87,7 +87,7 @@ test('they wait for their database, get its id once, and nobody that applies the
   }
 })
 
-test('a branch by name alone is made, also where its database is deleted right after', async () => {
+test('a branch that names its database only is created, even if the database is deleted right after', async () => {
   await it.create('hasty')
   await it.cluster().apply('Branch', branchManifest('hasty-1', 'hasty'))
   await it.cluster().delete('ManagedDatabase', at('hasty'))
@@ -96,7 +96,7 @@ test('a branch by name alone is made, also where its database is deleted right a
   await it.when('hasty', hasCondition('DeletionBlocked', 'HasBranches'))
 })
 
-test('a database that takes the name of a deleted one is not followed, which a condition reports', async () => {
+test('a new database under the name of a deleted one is not used; a condition reports that', async () => {
   await it.create('again', { deletion: { keepBackups: true } })
   const before = await it.idOf('again')
   await taken('again-1', 'again')

@@ -41,7 +41,7 @@ describe('covers', () => {
     expect(isUpToDate(actual, wanted)).toBe(expected)
   })
 
-  test('everything covers itself, also with more beside it', () => {
+  test('any object covers itself, and so does a copy with more fields', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue(), (object, more) => {
         expect(isUpToDate(object, object)).toBe(true)
@@ -53,7 +53,7 @@ describe('covers', () => {
 
 describe('stamped', () => {
   const draft = { metadata: { name: 'a', annotations: { kept: 'yes' } }, data: { x: '1', y: '2' } }
-  test('tells drafts apart by what they no longer have', () => {
+  test('a draft that lost a field has another digest', () => {
     const [before, after] = [stamped(draft), stamped({ ...draft, data: { x: '1' } })]
     expect(before.metadata.annotations?.kept).toBe('yes')
     expect(isUpToDate(before, after)).toBe(false)

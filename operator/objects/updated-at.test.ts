@@ -30,7 +30,7 @@ const others = {
   source: { lsn: '0/2' },
 } satisfies Record<keyof typeof seen, unknown>
 
-test('moves with each thing that users see, by itself, also where it comes or goes', () => {
+test('updatedAt changes with each field that users see, added or removed', () => {
   const names = fc.constantFrom(...(Object.keys(seen) as (keyof typeof seen)[]))
   fc.assert(
     fc.property(names, fc.boolean(), (name, isGone) => {
@@ -43,7 +43,7 @@ test('moves with each thing that users see, by itself, also where it comes or go
   )
 })
 
-test('stays where nothing does that they see, and is not made up for what was there before', () => {
+test('updatedAt does not change otherwise, and is not invented for older objects', () => {
   const unseen = {
     conditions: [],
     observedGeneration: 2,

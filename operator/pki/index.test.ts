@@ -58,12 +58,12 @@ describe('certificates', () => {
   const server = issueServerCertificate(authority, { dnsNames: ['db.test.svc'], ipAddresses: ['127.0.0.1', 'fd00::1'] })
   const client = issueClientCertificate(authority, { commonName: 'espalier-operator' })
 
-  test('are accepted for what they are for', async () => {
+  test('are accepted for their purpose', async () => {
     const opinions = await handshake(server, client, authority.cert, 'db.test.svc')
     expect(opinions).toEqual({ client: 'accepted', server: 'accepted' })
   })
 
-  test('are refused for anything else', async () => {
+  test('are refused for another purpose', async () => {
     const { cert: ca } = authority
     expect((await handshake(server, client, ca, 'other.test.svc')).client).toMatch(/ERR_TLS_CERT_ALTNAME_INVALID/)
     expect((await handshake(server, server, ca, 'db.test.svc')).server).toMatch(/PURPOSE/)
@@ -77,7 +77,7 @@ describe('certificates', () => {
     expect((await handshake(server, forged, ca, 'db.test.svc')).server).not.toBe('accepted')
   })
 
-  test('say what they hold', () => {
+  test('contain their names and key usages', () => {
     const read = new X509Certificate(server.cert)
     expect(read.subjectAltName).toBe('DNS:db.test.svc, IP Address:127.0.0.1, IP Address:FD00:0:0:0:0:0:0:1')
     expect(read.keyUsage).toEqual(['1.3.6.1.5.5.7.3.1'])
@@ -86,7 +86,7 @@ describe('certificates', () => {
     expect(read.checkIssued(new X509Certificate(authority.cert))).toBe(true)
   })
 
-  test('live for 90 days, 24 hours and ten years, and begin five minutes ago', () => {
+  test('are valid for 90 days, 24 hours and ten years, starting five minutes ago', () => {
     const lifetime = ({ cert }: CertifiedKey): number[] => {
       const { validFromDate, validToDate } = new X509Certificate(cert)
       return [noon - validFromDate.getTime(), (validToDate.getTime() - validFromDate.getTime()) / day]
@@ -97,7 +97,7 @@ describe('certificates', () => {
     expect(lifetime(issueClientCertificate(root, { commonName: 'a' }, at(noon)))).toEqual([300_000, 1])
   })
 
-  test('never outlive their authority', () => {
+  test('expire no later than their authority', () => {
     const old = createAuthority(at(noon - 3640 * day))
     const leaf = issueServerCertificate(old, { dnsNames: ['a'] }, at(noon))
     expect(new X509Certificate(leaf.cert).validTo).toBe(new X509Certificate(old.cert).validTo)
@@ -111,7 +111,7 @@ describe('certificates', () => {
     expect(new Set(serials).size).toBe(50)
   })
 
-  test('are renewed at two thirds of their life', () => {
+  test('are due for renewal after two thirds of their validity', () => {
     const from = noon - 300_000
     const { cert } = issueServerCertificate(createAuthority(at(noon)), { dnsNames: ['a'] }, at(noon))
     expect(needsRenewal(cert, at(from + 60 * day - 1))).toBe(false)
@@ -120,7 +120,7 @@ describe('certificates', () => {
     expect(needsRenewal('nonsense', at(noon))).toBe(true)
   })
 
-  test('belong to their authority and their key, or not', () => {
+  test('match only their own authority and key', () => {
     expect(isIssuedBy(authority, server)).toBe(true)
     expect(isIssuedBy(createAuthority(), server)).toBe(false)
     expect(isIssuedBy(authority, { cert: server.cert, key: client.key })).toBe(false)
@@ -132,11 +132,11 @@ describe('certificates', () => {
     [{ dnsNames: ['a b'] }, 'not a DNS name'],
     [{ dnsNames: ['a\nb'] }, 'not a DNS name'],
     [{ dnsNames: ['a'], ipAddresses: ['1.2.3'] }, 'not an IP address'],
-  ])('refuse names that are none: %j', (request, message) => {
+  ])('with invalid names are refused: %j', (request, message) => {
     expect(() => issueServerCertificate(authority, request)).toThrow(message)
   })
 
-  test('are signed by an authority of ours only', () => {
+  test('are signed only by an authority that Espalier created', () => {
     expect(() => issueClientCertificate(server, { commonName: 'a' })).toThrow('not one of ours')
   })
 })
@@ -148,7 +148,7 @@ describe('encoding', () => {
     expect(der.octetString(Buffer.alloc(70_000)).subarray(0, 5)).toEqual(Buffer.of(4, 0x83, 1, 0x11, 0x70))
   })
 
-  test('writes integers as short as they go, and never negative', () => {
+  test('writes integers in their shortest form and never negative', () => {
     const content = (bytes: Uint8Array) => der.integer(bytes).subarray(2).toString('hex')
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 1, maxLength: 20 }), bytes => {
@@ -162,7 +162,7 @@ describe('encoding', () => {
     )
   })
 
-  test('writes times as RFC 5280 asks for', () => {
+  test('writes times as RFC 5280 requires', () => {
     expect(der.time(Date.UTC(2049, 11, 31, 23, 59, 59)).toString('latin1')).toBe('\x17\x0d491231235959Z')
     expect(der.time(Date.UTC(2050, 0, 1)).toString('latin1')).toBe('\x18\x0f20500101000000Z')
   })
@@ -192,7 +192,7 @@ describe('two authorities of the same name', () => {
     },
   )
 
-  test('one alone does not stand for the other', async () => {
+  test('one alone does not verify certificates of the other', async () => {
     const opinions = await handshake(serverOf(old), clientOf(old), young.cert, 'db.test.svc')
     expect(Object.values(opinions)).not.toContain('accepted')
   })

@@ -54,7 +54,7 @@ describe('the window', () => {
     expect(windowAt({ ...saturday, ...more }, at(now))).toMatchObject(expected)
   })
 
-  test('has the same name for as long as it is open', () => {
+  test('has the same mark while it is open', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4 * 3600_000 - 1 }), offset => {
         const window = windowAt(saturday, at('2026-11-21T03:00:00Z') + offset)
@@ -63,12 +63,12 @@ describe('the window', () => {
     )
   })
 
-  test('is as long as it says', () => {
+  test('lasts as long as its duration', () => {
     expect([lengthOf('90m'), lengthOf('4h')]).toEqual([90 * 60_000, 4 * 3600_000])
   })
 })
 
-describe('who is restarted next', () => {
+describe('which database is restarted next', () => {
   const mark = 'now'
   const pending = (since = '2026-01-01T00:00:00Z') => [{ reason: 'Image', message: 'm', since }]
   const database = (name: string, status: ManagedDatabaseStatus = {}): ManagedDatabase => {
@@ -87,7 +87,7 @@ describe('who is restarted next', () => {
     database(name, { appliedHash: desiredHash(askedBy(base)), ...status })
   const names = (list: readonly Candidate[]) => list.map(({ metadata }) => metadata.name)
 
-  test('those that have waited longest, as many as there is room for', () => {
+  test('those that have waited longest, at most maxConcurrent', () => {
     const all = [settled('b'), settled('a'), settled('c', { pendingRestart: pending('2025-01-01T00:00:00Z') })]
     expect(names(admit(all, mark, 2).next)).toEqual(['c', 'a'])
     const running = settled('d', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
@@ -95,7 +95,7 @@ describe('who is restarted next', () => {
     expect(names(admit([...all, running], mark, 1).next)).toEqual([])
   })
 
-  test('one whose deletion is blocked counts as any, and is not restarted itself', () => {
+  test('a database whose deletion is blocked counts against maxConcurrent and is not restarted', () => {
     const running = settled('d', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
     const [blocked, waiting] = [running, settled('e')].map(one => ({
       ...one,
@@ -114,7 +114,7 @@ describe('who is restarted next', () => {
     status: { phase: 'available', pendingRestart: pending(), ...status },
   })
 
-  test('branches among them, but for those that do not serve or go', () => {
+  test('branches too, except those that do not serve or are being deleted', () => {
     const running = branch('r', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
     expect(names(admit([settled('b'), branch('a')], mark, 2).next)).toEqual(['a', 'b'])
     expect(names(admit([settled('b'), branch('a'), running], mark, 2).next)).toEqual(['a'])
@@ -130,7 +130,7 @@ describe('who is restarted next', () => {
     expect([running, branch('a'), goes].map(isOfInterest)).toEqual([true, true, false])
   })
 
-  test('a restart that a user asked for takes its place', () => {
+  test('a restart requested by a user counts against maxConcurrent', () => {
     const operation = {
       taskId: 't',
       name: 'restart-managed' as const,
@@ -161,7 +161,7 @@ describe('who is restarted next', () => {
     expect(admit([settled('a', status)], mark, 9).next).toEqual([])
   })
 
-  test('none while one that was restarted does not serve, in whichever window that was', () => {
+  test('none while a database restarted in any window does not serve', () => {
     const failed = settled('f', {
       phase: 'degraded',
       maintenance: {
@@ -262,7 +262,7 @@ const isDone = (candidates: readonly Candidate[]) =>
   )
 
 describe('a release with another template', () => {
-  test.each([1, 2])('restarts none; the window then restarts each once, %i at a time', async maxConcurrent => {
+  test.each([1, 2])('restarts nothing; the window restarts each database once, %i at a time', async maxConcurrent => {
     const installation = await prepared()
     const watch = await startWatch(installation)
     const operator = await startTestOperator(installation, other)
@@ -287,7 +287,7 @@ describe('a release with another template', () => {
     await installation.close()
   })
 
-  test('the same with the operator killed after any of its effects', async () => {
+  test('restarts each database once if the operator is killed after any effect', async () => {
     for (const after of [1, 4, 9, 14, 20, 27, 35]) {
       const installation = await prepared()
       await setWindow(installation, 1)
@@ -316,7 +316,7 @@ describe('a release with another template', () => {
     }
   }, 120_000)
 
-  test('one that does not come back stops the others until it does', async () => {
+  test('a database that does not start again stops further restarts until it serves', async () => {
     const installation = await prepared()
     const { cluster, workload } = installation
     await setWindow(installation, 1)
@@ -346,7 +346,7 @@ describe('a release with another template', () => {
   }, 60_000)
 })
 
-test('whether snapshots can be had, and what is asked of a region and not done, is said as long as it is asked', async () => {
+test('a region reports whether snapshots work, and what this version does not do, while its spec asks for it', async () => {
   const installation = await openInstallation()
   const operator = await startTestOperator(installation)
   const { cluster } = installation
@@ -381,7 +381,7 @@ test('whether snapshots can be had, and what is asked of a region and not done, 
   await installation.close()
 })
 
-test('a schedule that cannot be read is said, and nothing is restarted', async () => {
+test('an invalid window is reported and restarts nothing', async () => {
   const installation = await openInstallation()
   const operator = await startTestOperator(installation)
   const region = await installation.cluster.get('Region', { name: 'here' })

@@ -43,7 +43,7 @@ const issued = (server: keyof typeof systemCertificates) =>
   )
 
 describe('the certificates of our own servers', () => {
-  test('are issued for their names, wildcards and addresses too, and verify', async () => {
+  test('are issued for their names, wildcards and addresses, and verify', async () => {
     await start({ api: names('api.test'), gateway: names('gateway.test', '*.db.test') })
     await issued('api')
     await issued('gateway')
@@ -61,7 +61,7 @@ describe('the certificates of our own servers', () => {
     expect((await secretOf('gateway'))?.metadata.resourceVersion).toBe(resourceVersion)
   })
 
-  test('are issued anew for a further name, after a deletion, and when they have grown old', async () => {
+  test('are issued again for a further name, after a deletion, and before they expire', async () => {
     await start({ api: names('api.test', 'elsewhere.test') })
     const hasName = async () => (await certificateOf('api')).checkHost('elsewhere.test')
     await eventually(hasName, found => found !== undefined)
@@ -81,7 +81,7 @@ describe('the certificates of our own servers', () => {
     await eventually(isNew, value => value)
   })
 
-  test('for those who ask the agents of databases are of clients: the API always, whoever gathers metrics if it is asked for', async () => {
+  test('for clients of the database agents: always for the API, for metrics only if configured', async () => {
     await start({})
     await issued('apiClient')
     const api = await certificateOf('apiClient')
@@ -105,7 +105,7 @@ describe('the certificates of our own servers', () => {
     )
   })
 
-  test('of which somebody else keeps one is left alone, and of which none is asked none is made', async () => {
+  test('kept by somebody else are not replaced, and those not configured are not created', async () => {
     await operator?.stop()
     operator = undefined
     const key = { namespace: systemNamespace, name: systemCertificates.gateway }
@@ -126,7 +126,7 @@ describe('the certificates of our own servers', () => {
     expect(await secretOf('api')).toBeUndefined()
   })
 
-  test('tell everybody the certificate of the authority, and never its key', async () => {
+  test("publish the authority's certificate and never its key", async () => {
     const { data } = (await published()) ?? {}
     expect(data).toEqual({ 'ca.crt': installation.authority.cert })
     expect(JSON.stringify(data)).not.toContain('PRIVATE')

@@ -23,7 +23,7 @@ const add = async (taskId: string, status?: object, subject = taskId) => {
 const get = (taskId: string) => it.cluster().get('Task', { namespace: testNamespace, name: `task-${taskId}` })
 
 describe('Tasks', () => {
-  test('of a subject that is gone end', async () => {
+  test('of a deleted subject end', async () => {
     await add('aaaaaaaa-0000-4000-8000-000000000001')
     const ended = await eventually(
       () => get('aaaaaaaa-0000-4000-8000-000000000001'),
@@ -32,7 +32,7 @@ describe('Tasks', () => {
     expect(ended?.status).toMatchObject({ phase: 'failed', error: 'the database was deleted before this was done' })
   })
 
-  test('go 30 days after their end, and not before', async () => {
+  test('are deleted 30 days after their end, and not before', async () => {
     const at = (daysAgo: number) => ({
       phase: 'succeeded',
       finishedAt: new Date(Date.now() - daysAgo * day).toISOString(),
@@ -49,7 +49,7 @@ describe('Tasks', () => {
     expect(kept && isOutdated(kept, Date.now())).toBe(false)
   })
 
-  test('of one subject stay the newest 100 that have ended, whatever was there before and comes now', async () => {
+  test('of one subject: the newest 100 that have ended are kept', async () => {
     const subject = 'aaaaaaaa-0000-4000-8000-00000000000f'
     const ended = (second: number) => ({
       phase: 'succeeded',

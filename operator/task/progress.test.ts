@@ -44,7 +44,7 @@ const annotated = (id: string, of = hash) => ({
 })
 
 describe('progress', () => {
-  test('says each step once, with how far it is', () => {
+  test('reports each step once, with its percentage', () => {
     const first = progressOf(undefined, database(progressing('True', 'Starting', 'starting')), now)
     expect(first).toMatchObject({ phase: 'running', messages: [{ step: 'Starting', progress: 30, level: 'info' }] })
     expect(progressOf(first, database(progressing('True', 'Starting', 'in other words')), now)).toBe(first)
@@ -52,13 +52,13 @@ describe('progress', () => {
     expect(second.messages?.at(-1)).toMatchObject({ step: 'NameTaken', level: 'warning' })
   })
 
-  test('never goes back: a step that comes again is as far as what was done since', () => {
+  test('never decreases when a step is repeated', () => {
     const roles = progressOf(undefined, database(progressing('True', 'PreparingRoles', 'roles')), now)
     const again = progressOf(roles, database(progressing('True', 'Connecting', 'waiting for the pod')), now)
     expect(again.messages?.map(({ progress }) => progress)).toEqual([75, 75])
   })
 
-  test('ends as its subject did, once', () => {
+  test('ends once, with the outcome of its subject', () => {
     const done = progressOf(undefined, database(progressing('False', 'Completed')), now)
     expect(done).toMatchObject({ phase: 'succeeded', finishedAt: '2026-01-01T00:00:00.000Z' })
     const begun = progressOf(undefined, database(progressing('True', 'Starting')), now)
@@ -69,7 +69,7 @@ describe('progress', () => {
     expect(finished(done, now + 1000, 'too late')).toBe(done)
   })
 
-  test('keeps a hundred messages at most, the first among them', () => {
+  test('keeps at most a hundred messages, including the first', () => {
     let status = progressOf(undefined, database(progressing('True', 'first')), now)
     for (let step = 0; step < 150; step++)
       status = progressOf(status, database(progressing('True', `step${step}`)), now)

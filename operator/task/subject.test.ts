@@ -32,7 +32,7 @@ const branch = (more: Partial<Subject>): Subject => ({
   ...more,
 })
 
-test('an operation of a branch has its Task, which ends as the branch settles; one that came to nothing says why', async () => {
+test("the Task of a branch's operation ends when the branch settles, and reports why it failed", async () => {
   const installation = await openInstallation({ fakes: false })
   const { cluster } = installation
   const caches = createCaches(cluster, silent, createMetrics())

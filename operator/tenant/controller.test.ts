@@ -21,7 +21,7 @@ describe('a tenant', () => {
     })
   })
 
-  test('keeps what its namespace was given when somebody takes it away', async () => {
+  test('has its namespace corrected when somebody removes labels from it', async () => {
     await it.cluster().create('Tenant', tenantDraft('steady'))
     await eventually(() => get('steady'), ready)
     const key = { name: tenantNamespace('steady') }
@@ -57,7 +57,7 @@ describe('a tenant', () => {
     }
   }
 
-  test('is held to its limit with kubectl too, and the quota follows the limit', async () => {
+  test('has a quota that follows its limit and applies to kubectl', async () => {
     const { spec, ...draft } = tenantDraft('limited')
     await it.cluster().create('Tenant', { ...draft, spec: { ...spec, tenantId: 'limited', limits: { databases: 1 } } })
     // It is there before the tenant is said to be ready.
@@ -83,7 +83,7 @@ describe('a tenant', () => {
     )
   })
 
-  test("leaves other people's quotas alone, and says so where one has its name", async () => {
+  test('with a foreign quota of the same name keeps that quota and reports it', async () => {
     await it.cluster().create('Tenant', tenantDraft('foreign'))
     await eventually(() => get('foreign'), ready)
     const namespace = tenantNamespace('foreign')
@@ -105,7 +105,7 @@ describe('a tenant', () => {
       expect((await it.cluster().get('ResourceQuota', { namespace, name }))?.spec).toEqual({ hard: { pods: '3' } })
   })
 
-  test('notes when its limit of branches becomes another, and a database when kubectl changes what users see of it', async () => {
+  test('records when its limit of branches changed; a database records when kubectl changed what users see', async () => {
     await it.cluster().create('Tenant', tenantDraft('noted'))
     const before = await eventually(() => get('noted'), ready)
     expect(before?.status?.branches).toEqual({})
@@ -148,7 +148,7 @@ describe('a tenant', () => {
     await eventually(read, found => (found?.status?.updatedAt ?? '') > updatedAt)
   })
 
-  test('goes when its last database has gone, with its namespace', async () => {
+  test('is deleted with its namespace once its last database is deleted', async () => {
     await it.cluster().create('Tenant', tenantDraft('leaving'))
     await eventually(() => get('leaving'), ready)
     const namespace = tenantNamespace('leaving')
@@ -172,7 +172,7 @@ describe('a tenant', () => {
     expect(await it.cluster().get('Namespace', { name: namespace })).toBeUndefined()
   })
 
-  test('under a name that is not that of its id is refused', async () => {
+  test('whose name does not match its tenantId is refused', async () => {
     const spec = tenantDraft('misnamed').spec
     await it
       .cluster()

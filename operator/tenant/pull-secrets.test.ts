@@ -39,11 +39,11 @@ describe('a Secret that images are pulled by', () => {
     await tenant('pulls')
   })
 
-  test("is in a tenant's namespace, as its source is", async () => {
+  test("is copied into a tenant's namespace", async () => {
     expect(await holds('pulls', 'registry', 'first')).toMatchObject({ type })
   })
 
-  test('changes as its source does', async () => {
+  test('changes when its source changes', async () => {
     const key = { namespace: systemNamespace, name: 'registry' }
     const source = await it.cluster().get('Secret', key)
     if (source === undefined) throw new Error('no source')
@@ -51,13 +51,13 @@ describe('a Secret that images are pulled by', () => {
     await holds('pulls', 'registry', 'rotated')
   })
 
-  test('that comes later is copied then', async () => {
+  test('created later is copied when it appears', async () => {
     expect(await inTenant('pulls', 'second')).toBeUndefined()
     await give(systemNamespace, 'second', 'late')
     await holds('pulls', 'second', 'late')
   })
 
-  test("of the tenant's own under the name is left alone", async () => {
+  test('of the tenant with the same name is not replaced', async () => {
     const namespace = tenantNamespace('owns')
     await it.cluster().create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
     await give(namespace, 'registry', 'theirs')
@@ -66,7 +66,7 @@ describe('a Secret that images are pulled by', () => {
     await holds('owns', 'registry', 'theirs')
   })
 
-  test('goes when it is asked for no more, and nothing else does', async () => {
+  test('no longer configured is deleted, and nothing else is', async () => {
     await it.stopOperator()
     await it.startOperator(pulling('second'))
     await eventually(

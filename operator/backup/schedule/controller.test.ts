@@ -80,7 +80,7 @@ async function open(spec: Partial<ManagedDatabase['spec']> = {}) {
   return { installation, cluster, start, stop, list, settled, recorded }
 }
 
-test('nothing is due of a night before the database was; one is taken in the next, without a Task', async () => {
+test('a new database has no backup due from the night before; the next night takes one, without a Task', async () => {
   const { cluster, start, settled, list } = await open()
   expect(await list()).toEqual([])
   await start(nextNight())
@@ -97,7 +97,7 @@ test('nothing is due of a night before the database was; one is taken in the nex
   expect(tasks.map(({ spec }) => spec.name)).toEqual(['create-managed'])
 })
 
-test('of several that were missed one is taken, and none again where somebody deletes it', async () => {
+test('several missed backups are replaced by one, which is not taken again if somebody deletes it', async () => {
   const { cluster, start, settled, list, recorded } = await open()
   await start(nextNight(4))
   const [backup] = await settled(1)
@@ -113,7 +113,7 @@ test('of several that were missed one is taken, and none again where somebody de
   await settled(1)
 })
 
-test('a crash after any effect makes no second one', async () => {
+test('a crash after any effect creates no second backup', async () => {
   for (let after = 1; ; after++) {
     const { start, settled, recorded, cluster } = await open()
     const fuse = createFuse(after)
@@ -137,7 +137,7 @@ test('a crash after any effect makes no second one', async () => {
   }
 })
 
-test('none is taken where schedules are off, nor of a suspended database; one that was missed meanwhile is', async () => {
+test('no backup is taken with schedules off or of a suspended database; a missed one is taken later', async () => {
   const { cluster, start, settled, list } = await open({ backup: { durable: false, schedule: 'off' } })
   const seen = () =>
     databaseWhen(cluster, 'one', found => found?.status?.observedGeneration === found?.metadata.generation)
@@ -160,7 +160,7 @@ test('none is taken where schedules are off, nor of a suspended database; one th
   await settled(1)
 })
 
-test('what has been kept long enough goes, with its snapshot; the last good one stays', async () => {
+test('backups beyond retention are deleted with their snapshots; the last good one is kept', async () => {
   const { cluster, start, settled, list, installation } = await open({ backup: { durable: false, schedule: 'off' } })
   for (const number of [1, 2, 3]) {
     await cluster.create('Backup', backupDraft(`one-${number}`, { name: 'one', id }, { purpose: 'scheduled' }))
@@ -175,7 +175,7 @@ test('what has been kept long enough goes, with its snapshot; the last good one 
   )
 })
 
-test('the newest verified one stays where later ones did not pass, and the database says so', async () => {
+test('the newest verified backup is kept if later ones fail verification, and the database reports that', async () => {
   const { cluster, start, stop, settled, list } = await open({ backup: { durable: false, schedule: 'off' } })
   for (const [number, verification] of [
     [1, 'verified'],
@@ -197,7 +197,7 @@ test('the newest verified one stays where later ones did not pass, and the datab
   await stop()
 })
 
-test('one that a database is still to be made of stays until it is', async () => {
+test('a backup that a new database reads from is kept until the database is created', async () => {
   const { cluster, start, settled, list, installation } = await open({ backup: { durable: false, schedule: 'off' } })
   const { workload } = installation
   for (const number of [1, 2, 3]) {
@@ -219,7 +219,7 @@ test('one that a database is still to be made of stays until it is', async () =>
   expect(asked).not.toContain('one-1')
 })
 
-test('what is asked and does not happen is said, and a scheduled one that failed', async () => {
+test('the database reports a schedule that takes no backups, and a scheduled backup that failed', async () => {
   const { cluster, settled, installation } = await open()
   const reason = (expected: string | undefined) =>
     databaseWhen(cluster, 'one', found => conditionOf(found?.status, 'BackupsReady')?.reason === expected)

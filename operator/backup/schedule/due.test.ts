@@ -8,7 +8,7 @@ const hourMs = 3600_000
 const id = '01a203cf-90f3-7cb2-be82-e3a79bb37317'
 
 describe('a schedule', () => {
-  test('is once a night, each database at its place within the hour', () => {
+  test('is due once a night, each database at its own time within the hour', () => {
     const now = at('2026-11-22T12:00:00Z')
     const place = placeIn(hourMs, id)
     expect(scheduleOf({}, id, hourMs, now)).toEqual({
@@ -20,7 +20,7 @@ describe('a schedule', () => {
     expect(new Set(places).size).toBe(60)
   })
 
-  test('is on time to the second, whenever it is looked at', () => {
+  test('is due at the same second whenever it is computed', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.integer({ min: 0, max: 10 ** 13 }), (some, now) => {
         const schedule = scheduleOf({}, some, hourMs, now)
@@ -78,17 +78,17 @@ describe('a backup is due', () => {
     expect(nextBackup(schedule, { ...taken, ...more }, place)).toEqual(isDue ? { dueAt: last, takeAt: last } : none)
   })
 
-  test('never where no time has come yet', () => {
+  test('never before the first scheduled time', () => {
     expect(nextBackup({ ...schedule, last: undefined }, taken, place)).toBe(none)
   })
 
-  test('at once up to ten minutes late, and at its place among all after that', () => {
+  test("at once if at most ten minutes late, later at the database's own time", () => {
     const takeAt = (lateMs: number) => nextBackup(schedule, taken, { ...place, now: last + lateMs })?.takeAt
     expect(takeAt(600_000)).toBe(last)
     expect(takeAt(600_001)).toBe(place.operatorStartedAt + placeIn(hourMs, id))
   })
 
-  test('once where several were missed, spread from the start of the operator on', () => {
+  test("once if several were missed, spread over the time after the operator's start", () => {
     const now = last + 8 * hourMs
     const operatorStartedAt = now - 60_000
     const due = nextBackup(schedule, { ...taken, askedAt: [last - 72 * hourMs] }, { ...place, operatorStartedAt, now })

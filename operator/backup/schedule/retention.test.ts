@@ -44,7 +44,7 @@ const gone = (backups: Backup[], policy: Partial<ManagedDatabaseSpec['backup']> 
     .goes.map(({ metadata }) => metadata.name)
     .sort()
 
-describe('what goes', () => {
+describe('what retention deletes', () => {
   test.each<[string, Backup[], Partial<ManagedDatabaseSpec['backup']>, string[]]>([
     ['scheduled ones after 7 days', of([0, 6, 7, 8]), {}, ['scheduled-completed-7', 'scheduled-completed-8']],
     ['never the last one, however old', of([400]), {}, []],
@@ -95,7 +95,7 @@ describe('what goes', () => {
     expect(gone(backups, policy)).toEqual(expected)
   })
 
-  test('counted from its end, or from its beginning where that is all that is known', () => {
+  test('by the age since its end, or since its creation if no end is recorded', () => {
     const long = backup(8)
     const ended = { ...long, status: { ...long.status, finishedAt: timestamp(now - 6 * dayMs) } }
     const { finishedAt: _, ...unsaid } = long.status ?? {}
@@ -151,7 +151,7 @@ describe('what goes', () => {
     expect(found.held.map(({ backup: one, why }) => [daysOf(one), why])).toEqual(held)
   })
 
-  test('whatever is asked for and found, what a restore would need stays, and what goes is older than what stays', () => {
+  test('any policy keeps what a restore needs, and deletes only what is older than what it keeps', () => {
     const rule = fc.record(
       { count: fc.integer({ min: 1, max: 5 }), days: fc.integer({ min: 1, max: 20 }) },
       { requiredKeys: [] },
@@ -197,7 +197,7 @@ describe('what goes', () => {
     )
   })
 
-  test('day by day, as data get damaged, a sound backup is there at the end', () => {
+  test('while data become damaged day by day, a sound backup is kept', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 10 }), fc.integer({ min: 11, max: 60 }), (damagedFrom, days) => {
         let all: Backup[] = []
