@@ -101,17 +101,6 @@ const property = z.looseObject({
   description: description.optional(),
 })
 
-/** References lead to `$defs` of the same schema: what leads nowhere would be found by the first call. */
-function brokenReference(schema: unknown, definitions: ReadonlySet<string>): string | undefined {
-  if (typeof schema !== 'object' || schema === null) return undefined
-  for (const [key, value] of Object.entries(schema)) {
-    if (key === '$ref' && !(typeof value === 'string' && definitions.has(value))) return String(value).slice(0, 100)
-    const found = brokenReference(value, definitions)
-    if (found !== undefined) return found
-  }
-  return undefined
-}
-
 const inputSchema = z
   .looseObject({
     type: z.literal('object').default('object'),
@@ -128,9 +117,6 @@ const inputSchema = z
     for (const one of schema.required)
       if (!Object.hasOwn(schema.properties, one))
         refuse(`names ${one.slice(0, 63)}, which is not among the properties`, ['required'])
-    const held = typeof schema.$defs === 'object' && schema.$defs !== null ? Object.keys(schema.$defs) : []
-    const reference = brokenReference(schema, new Set(held.map(key => `#/$defs/${key}`)))
-    if (reference !== undefined) return refuse(`refers to ${reference}, which must be #/$defs/NAME of this schema`)
     try {
       argumentsCheck(schema as JsonSchema) // an object with the type "object", of JSON as the file has it
     } catch (error) {
