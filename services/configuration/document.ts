@@ -10,6 +10,10 @@ export type Document = {
   readonly problems: readonly Problem[]
 }
 
+/** The path of an issue that zod reports. */
+export const pathOf = (keys: readonly PropertyKey[]): Path =>
+  keys.map(key => (typeof key === 'number' ? key : String(key)))
+
 /** `databases[0].host` of its parts. */
 export const nameOf = (path: Path): string =>
   path

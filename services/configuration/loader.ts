@@ -3,7 +3,7 @@
  * key, source and rule, and never with the value. Rules that concern several keys are the service's.
  */
 import { camelCase, type Declaration, Key, List, Open, type Settings, type Sources } from './declaration.ts'
-import { type Document, isTable, nameOf, type Path, type Table } from './document.ts'
+import { type Document, isTable, nameOf, type Path, pathOf, type Table } from './document.ts'
 import { ConfigurationError, type Problem, type Source } from './errors.ts'
 import {
   type Form,
@@ -195,12 +195,7 @@ class Loader {
     if (result.success) return { value: result.data }
     this.isRight = false
     if (kind.rule !== undefined) return this.refuse(name, source, kind.rule)
-    for (const { path, message } of result.error.issues)
-      this.refuse(
-        nameOf([name, ...path.map(part => (typeof part === 'number' ? part : String(part)))]),
-        source,
-        message,
-      )
+    for (const { path, message } of result.error.issues) this.refuse(nameOf([name, ...pathOf(path)]), source, message)
     return undefined
   }
 

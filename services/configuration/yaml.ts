@@ -14,7 +14,7 @@ import { type Document, nameOf, type Path } from './document.ts'
 import type { Problem, Source } from './errors.ts'
 import { MAX_FILE_LENGTH } from './syntax.ts'
 
-const mostDepth = 8
+const mostDepth = 64
 const mostValues = 50_000
 const mostSyntaxErrors = 10
 

@@ -316,7 +316,7 @@ more: 1
     `tools: [{ name: ${name}, type: sql, sql: SELECT 1, input_schema: ${schema} }]`
   test.each([
     ['{', 'the file 1 is not YAML'],
-    ['a: &x 1\nb: *x', 'the file 1 must not have aliases (*name)'],
+    ['a: &x 1\nb: *x', 'b 2 must not be an alias'],
     [
       prompt('messages: [{ role: system, content: { type: text, text: a } }]'),
       'prompts[0].messages[0].role 1 must be one of "user", "assistant"',

@@ -1,4 +1,5 @@
 /** The statements of own definitions, looked at before the server starts: what can never run is reported with its key. */
+import { nameOf, type Path } from '../../configuration/document.ts'
 import { ConfigurationError, type Problem } from '../../configuration/errors.ts'
 import { type Analysis, analyse } from '../statement/analysis.ts'
 import { parseStatement } from '../statement/parser.ts'
@@ -46,12 +47,12 @@ async function ruleOfResource(sql: string): Promise<string | undefined> {
 /** @throws ConfigurationError with all that is wrong */
 export async function checkStatements({ tools, resources, sourceOf }: CustomDefinitions): Promise<void> {
   const problems: Problem[] = []
-  const note = (key: string, rule: string | undefined) => {
-    if (rule !== undefined) problems.push({ key, source: sourceOf(key), rule })
+  const note = (path: Path, rule: string | undefined) => {
+    if (rule !== undefined) problems.push({ key: nameOf(path), source: sourceOf(path), rule })
   }
   for (const [index, tool] of tools.entries())
-    note(`tools[${index}].${tool.type === 'sql' ? 'sql' : 'code'}`, await ruleOfTool(tool))
+    note(['tools', index, tool.type === 'sql' ? 'sql' : 'code'], await ruleOfTool(tool))
   for (const [index, resource] of resources.entries())
-    if (resource.type === 'sql') note(`resources[${index}].sql`, await ruleOfResource(resource.sql))
+    if (resource.type === 'sql') note(['resources', index, 'sql'], await ruleOfResource(resource.sql))
   if (problems.length > 0) throw new ConfigurationError(problems)
 }
