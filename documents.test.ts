@@ -57,6 +57,11 @@ test('every `make` target, `npm run` script and command of ours in a document is
   expect(unknown).toEqual([])
 })
 
+test('the example of how to test the operator is a test that runs', () => {
+  const [, example] = /^```ts\n([\s\S]*?)^```/m.exec(textOf('docs/testing-the-operator.md')) ?? []
+  expect(example).toBe(textOf('operator/example.test.ts'))
+})
+
 test('each decision has a number of its own, and stands in their list in its turn', () => {
   const files = globSync('docs/decisions/[0-9]*.md').map(path => basename(path))
   const listed = [...textOf('docs/decisions/README.md').matchAll(/^\| \[(\d+)\]\(([^)]+)\)/gm)]
