@@ -1,5 +1,6 @@
 /** The arguments of a custom tool, checked by Ajv against the JSON Schema that the tool's owner wrote. */
-import { Ajv2020, type ErrorObject, type Options } from 'ajv/dist/2020.js'
+import { createRequire } from 'node:module'
+import type { ErrorObject, Options } from 'ajv/dist/2020.js'
 import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import { ArgumentsError } from '../core/arguments.ts'
 
@@ -10,8 +11,13 @@ const options: Options = {
   logger: false,
   keywords: ['$anchor', 'x-mcp-header'],
 }
-/** Compiles the schema of schemas once. */
-const judge = new Ajv2020(options)
+/** The module takes 2 MiB, which a server without custom tools does not spend. */
+function load() {
+  const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
+  return { Ajv2020, judge: new Ajv2020(options) }
+}
+/** `judge` compiles the schema of schemas once. */
+let loaded: ReturnType<typeof load> | undefined
 
 /** `/names/1` as `names[1]`. */
 const nameOf = (pointer: string) =>
@@ -40,6 +46,8 @@ const shapeKeywords = new Set(['type', 'required', 'additionalProperties', 'fals
  * @throws Error where the schema is not valid, or has an unknown keyword
  */
 export function argumentsCheck({ $schema: _, ...schema }: JsonSchema): (args: JsonObject) => void {
+  loaded ??= load()
+  const { Ajv2020, judge } = loaded
   judge.validateSchema(schema, true)
   // An instance of its own: an instance keeps its schemas, and finds them by their $id.
   const isValid = new Ajv2020({ ...options, validateSchema: false }).compile(schema)
