@@ -27,7 +27,7 @@ export const groups: Group[] = [
     files: [
       'operator/{workload,endpoint}/plan/*.ts',
       'operator/member/**/plan/*.ts',
-      'operator/member/pod/size-in-force.ts',
+      'operator/member/pod/applied-size.ts',
       'operator/endpoint/external-address.ts',
     ],
     tests: ofPlans,

@@ -13,12 +13,12 @@ import type { Instance } from '../objects/instance.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
 import type { AppliedKind, ChildAction, PutBack } from './actions.ts'
-import type { DriftBook } from './drifts.ts'
+import type { DriftHistory } from './drift-history.ts'
 
 export type ChildExecutor = {
   /** Every write of a pass goes through it. */
   cluster: Cluster
-  drifts: DriftBook
+  drifts: DriftHistory
 }
 
 /** `key`: of the owner. */

@@ -1,7 +1,7 @@
 /** Actions on any child of an owner: apply a draft, delete an object, write the owner's marks. */
 import type { AnyObject, Draft, KindName } from '../../cluster/index.ts'
 import type { Drift } from '../objects/foreign-fields.ts'
-import type { Correction } from './drifts.ts'
+import type { Correction } from './drift-history.ts'
 
 export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' | 'Service' | 'StatefulSet'
 

@@ -8,7 +8,7 @@ import { type Finding, no } from '../objects/conditions.ts'
 import { type Drift, difference, driftOf } from '../objects/foreign-fields.ts'
 import { draftAnnotation, isUpToDate } from '../objects/up-to-date.ts'
 import type { AppliedKind, ApplyAction } from './actions.ts'
-import { type Correction, childOf, type Drifts } from './drifts.ts'
+import { type Correction, childOf, type Drifts } from './drift-history.ts'
 
 type Known = { drifts: Drifts }
 
@@ -41,8 +41,8 @@ function correctionsOf(
   return [{ field, manager: 'another manager', mark }]
 }
 
-/** The write that makes a child what it should be; none where it is that, or where each field waits for its next turn. */
-export function put<K extends AppliedKind>(
+/** Returns the apply that a child needs; none if the child equals its draft, or if every changed field waits for its next restore. */
+export function applyIfChanged<K extends AppliedKind>(
   observed: Known,
   kind: K,
   actual: AnyObject | undefined,

@@ -72,7 +72,7 @@ export function inTurn<O extends Turned>(turns: Turns, key: string, observed: O)
   const { certificate } = observed
   if (certificate.state === 'due') {
     if (turns.ask(key)) return observed
-    return { ...observed, certificate: { ...certificate, awaitsTurn: true } }
+    return { ...observed, certificate: { ...certificate, isQueued: true } }
   }
   if (certificate.state === 'absent' || isInForce(observed)) turns.leave(key)
   return observed

@@ -3,7 +3,7 @@ import type { ConfigMap, NetworkPolicy, PodDisruptionBudget, Secret, Service } f
 import type { Region, Rotations } from '../../crds/index.ts'
 import type { Route } from '../../routes/route.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
-import type { Drifts } from '../children/drifts.ts'
+import type { Drifts } from '../children/drift-history.ts'
 import type { PostgresFacts } from '../member/observed.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { PodSettings } from '../pod-settings.ts'
@@ -44,7 +44,7 @@ export type CertificateFacts =
       /** It is on record that Postgres shows it. */
       isLoaded: boolean
       /** Many are to be issued anew, and others come first. */
-      awaitsTurn?: true
+      isQueued?: true
     }
 
 export type RouteFacts = {

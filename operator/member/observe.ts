@@ -2,7 +2,7 @@
 import type { AnyObject, Cluster, ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
 import { childNames, labels, type PgVersion } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
-import type { Drifts } from '../children/drifts.ts'
+import type { Drifts } from '../children/drift-history.ts'
 import { isStray } from '../children/strays.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
@@ -16,11 +16,11 @@ import {
   type ObservedMember,
   type PostgresFacts,
 } from './observed.ts'
+import { appliedSizeOf } from './pod/applied-size.ts'
 import { nodeOf } from './pod/node.ts'
 import { podFacts } from './pod/pod.ts'
-import { sizeInForce } from './pod/size-in-force.ts'
 import { sizeText, volumeAnnotation } from './pod/stateful-set.ts'
-import { comesAlone, copyNodeOf } from './storage/copy-node.ts'
+import { copyNodeOf, provisionsWithoutPod } from './storage/copy-node.ts'
 import { claimOf, volumesOf } from './storage/observe.ts'
 import { provisioningOf } from './storage/provisioning.ts'
 import { incarnationOn, retainedVolumes, volumeToAdopt } from './storage/retained.ts'
@@ -57,20 +57,20 @@ export type MemberRequest = {
   owner: Owner | undefined
   isAtRest: boolean
   held?: Hold | undefined
-  /** Another incarnation serves: volumes under the id are those of the past. */
-  isBeside?: true
+  /** Another incarnation serves: retained volumes with the id are its own. */
+  anotherServes?: true
 }
 
 /** `unlabelled`: its pod, where the cache does not have it. */
 export async function observeMember(
   { caches, cluster, images, pods, now }: Observer,
-  { instance, number, owner, isAtRest, held, isBeside, objects }: MemberRequest & { objects: Objects },
+  { instance, number, owner, isAtRest, held, anotherServes, objects }: MemberRequest & { objects: Objects },
   learnt: LearntOfMember,
 ): Promise<{ observed: ObservedMember; unlabelled: Pod | undefined }> {
   const { namespace = '' } = instance.metadata
   const { spec } = instance
   const known = incarnationOf(instance, objects.claims)
-  const isNew = isUnclaimed(instance, owner && { owner, incarnation: known, number }, objects) && !isBeside
+  const isNew = isUnclaimed(instance, owner && { owner, incarnation: known, number }, objects) && !anotherServes
   const retained = owner && isNew ? await retainedVolumes(cluster, owner) : []
   const adopted = owner && instance.adoptsVolumes ? volumeToAdopt(retained, { owner, number }) : undefined
   const incarnation = (owner && adopted && incarnationOn(adopted, { owner, number })) ?? known
@@ -82,7 +82,7 @@ export async function observeMember(
   const found = cached.pod ?? unlabelled
   const pod = found && podFacts(found)
   const claim = await claimOf(cluster, instance, cached.claim, owner)
-  const inForce = sizeInForce(instance, cached.statefulSet, pod)
+  const appliedSize = appliedSizeOf(instance, cached.statefulSet, pod)
   const observed: ObservedMember = {
     instance,
     owner,
@@ -90,7 +90,7 @@ export async function observeMember(
     held,
     region: caches.regions.get({ name: spec.region }),
     size: caches.sizes.get({ name: sizeText(spec.size) }),
-    inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
+    appliedSize: { pinned: appliedSize, size: caches.sizes.get({ name: sizeText(appliedSize) }) },
     growthRefusal: learnt.growthRefusal,
     drifts: learnt.drifts,
     image: images[spec.pgVersion],
@@ -101,7 +101,7 @@ export async function observeMember(
     volumes: await volumesOf(caches, cluster, instance, claim, owner),
     retained,
     copyNode: claim === undefined ? copyNodeOf(caches, instance) : undefined,
-    volumeComesAlone: comesAlone(claim, now()),
+    provisionsWithoutPod: provisionsWithoutPod(claim, now()),
     provisioning: await provisioningOf(cluster, instance, claim, now()),
     pod,
     node: await nodeOf(cluster, pod),

@@ -2,7 +2,7 @@
 import type { ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
 import { labels, type PinnedSize, type Region, type Size } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
-import type { Drifts } from '../children/drifts.ts'
+import type { Drifts } from '../children/drift-history.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
@@ -111,7 +111,7 @@ export type ObservedMember = {
   /** Of the size that is asked for. */
   size: Size | undefined
   /** The size that the member has; before it has one, the one that is asked for. */
-  inForce: { pinned: PinnedSize; size: Size | undefined }
+  appliedSize: { pinned: PinnedSize; size: Size | undefined }
   growthRefusal: GrowthRefusal | undefined
   /** What others keep changing on the children. */
   drifts: Drifts
@@ -132,7 +132,7 @@ export type ObservedMember = {
   /** The node on which the volume of a copy is made, for a claim that does not exist yet; undefined: the scheduler chooses. */
   copyNode: string | undefined
   /** The claim's volume is provisioned without a pod, and the pod is created after it. */
-  volumeComesAlone: boolean
+  provisionsWithoutPod: boolean
   /** What the cluster says of a claim that still waits for its volume, after a while. */
   provisioning: string | undefined
   /** Of children.pod. */

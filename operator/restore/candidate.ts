@@ -50,7 +50,7 @@ export async function seeCandidate(
   const objects = remainsOf(observer.caches, namespace, owner)
   const { observed: member } = await observeMember(
     observer,
-    { instance, number: firstMember, owner, isAtRest: false, isBeside: true, objects },
+    { instance, number: firstMember, owner, isAtRest: false, anotherServes: true, objects },
     learnt,
   )
   const { observed: endpoint } = observePrerequisites({ member, objects, keys }, observer.now)

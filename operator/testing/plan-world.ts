@@ -17,14 +17,14 @@ import {
 } from '../../crds/index.ts'
 import { exitCodes } from '../../instance/refusal.ts'
 import { portOfRoute, readRoute } from '../../routes/route.ts'
-import { noDrifts } from '../children/drifts.ts'
+import { noDrifts } from '../children/drift-history.ts'
 import { routeDraft } from '../endpoint/route.ts'
 import type { Action } from '../managed-database/actions.ts'
 import { isAtRest, type Observed } from '../managed-database/observed.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
 import type { PostgresAnswer } from '../member/observed.ts'
+import { appliedSizeOf } from '../member/pod/applied-size.ts'
 import { podFacts } from '../member/pod/pod.ts'
-import { sizeInForce } from '../member/pod/size-in-force.ts'
 import { sizeText } from '../member/pod/stateful-set.ts'
 import { configurationAnnotation, instanceFile } from '../member/postgres/configuration.ts'
 import { childMetadata, ownerOf, ownerUidOf } from '../objects/ownership.ts'
@@ -171,7 +171,7 @@ export function observedIn(world: World): Observed {
     previous: [],
   }
   const statefulSet = get<StatefulSet>(world, 'StatefulSet', childNames.statefulSet(worldId, 1))
-  const inForce = sizeInForce(database, statefulSet, facts)
+  const appliedSize = appliedSizeOf(database, statefulSet, facts)
   return {
     instance: database,
     number: 0,
@@ -187,7 +187,7 @@ export function observedIn(world: World): Observed {
     keys: { sealingKey: world.keys, authority: world.keys, isChanging: false },
     region: world.region,
     size: world.sizes.get(sizeText(database.spec.size)),
-    inForce: { pinned: inForce, size: world.sizes.get(sizeText(inForce)) },
+    appliedSize: { pinned: appliedSize, size: world.sizes.get(sizeText(appliedSize)) },
     growthRefusal: world.growthRefusal,
     drifts: noDrifts,
     isCutOff: false,
@@ -224,7 +224,7 @@ export function observedIn(world: World): Observed {
     volumes: { bound: undefined, recorded: undefined, copy: undefined },
     retained: [],
     copyNode: undefined,
-    volumeComesAlone: false,
+    provisionsWithoutPod: false,
     provisioning: undefined,
     pod: facts,
     node: undefined,

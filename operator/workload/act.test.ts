@@ -11,12 +11,12 @@ import {
 } from '../../cluster/index.ts'
 import { childNames, type ManagedDatabase } from '../../crds/index.ts'
 import { trustIn } from '../authority/state.ts'
-import { createDriftBook } from '../children/drifts.ts'
+import { createDriftHistory } from '../children/drift-history.ts'
 import { fingerprintOf, loadedAnnotation } from '../endpoint/certificate.ts'
 import { credentialsDraft, openCredentials, rotated } from '../endpoint/credentials.ts'
 import type { Observed } from '../managed-database/observed.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
-import { createGrowthBook } from '../member/storage/growths.ts'
+import { createGrowthRefusals } from '../member/storage/growth-refusals.ts'
 import { reclaimPolicyAnnotation } from '../member/storage/persistent-volume.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { childMetadata, type Owner, ownerMarks, ownerOf, ownerUidOf } from '../objects/ownership.ts'
@@ -94,8 +94,8 @@ function passOf({ observed = {}, children = {}, executor = {}, pass = {} }: Opti
   const whole: Executor = {
     cluster,
     ports: { claim: async () => {}, leave: async () => {} },
-    growths: createGrowthBook(() => 0),
-    drifts: createDriftBook(() => 0),
+    growthRefusals: createGrowthRefusals(() => 0),
+    drifts: createDriftHistory(() => 0),
     now: Date.now,
     keys: () => ({ sealingKey: undefined, authority: undefined }),
     outdateProbe: (name, failed) => outdated.push([name, failed]),
@@ -272,7 +272,7 @@ describe('a pod', () => {
     expect(await without.do(found.stops[0]?.[1] as Action)).toBe('done')
   })
 
-  test('that is known to be in peril is stopped as the plan says', async () => {
+  test('whose volume is known not to be safe is stopped as the plan says', async () => {
     const found = await running()
     await cluster.delete('PersistentVolumeClaim', found.claim.metadata)
     const claim = await cluster.get('PersistentVolumeClaim', found.claim.metadata)
@@ -623,31 +623,31 @@ describe('what is written over', () => {
 
 describe('growth', () => {
   const growing = (reason?: 'Invalid' | 'Forbidden' | 'BadRequest' | 'Conflict') => {
-    const growths = createGrowthBook(() => 0)
+    const growthRefusals = createGrowthRefusals(() => 0)
     const replace = () => (reason ? Promise.reject(new ClusterError(reason, 'no more')) : Promise.resolve())
-    const pass = passOf({ executor: { growths, cluster: { replace } as unknown as Cluster } })
+    const pass = passOf({ executor: { growthRefusals, cluster: { replace } as unknown as Cluster } })
     const claim = { ...claimDraft(owner), metadata: { ...claimDraft(owner).metadata, uid: 'claim-uid' } }
     const grow = () => pass.do({ do: 'grow-claim', claim: claim as never })
-    return { growths, grow, name: `${testNamespace}/${database.metadata.name}`, claim }
+    return { growthRefusals, grow, name: `${testNamespace}/${database.metadata.name}`, claim }
   }
 
   test.each(['Invalid', 'Forbidden', 'BadRequest'] as const)('that is %s is remembered', async reason => {
-    const { growths, grow, name } = growing(reason)
+    const { growthRefusals, grow, name } = growing(reason)
     expect(await grow()).toBe('refused')
-    expect(growths.refusalOf(name)).toMatchObject({ claim: 'claim-uid', storage: '1Gi', message: 'no more' })
+    expect(growthRefusals.refusalOf(name)).toMatchObject({ claim: 'claim-uid', storage: '1Gi', message: 'no more' })
   })
 
   test('that meets a change is tried again, and no refusal', async () => {
-    const { growths, grow, name } = growing('Conflict')
+    const { growthRefusals, grow, name } = growing('Conflict')
     await expect(grow()).rejects.toThrow('no more')
-    expect(growths.refusalOf(name)).toBeUndefined()
+    expect(growthRefusals.refusalOf(name)).toBeUndefined()
   })
 
   test('that is admitted makes the last refusal forgotten', async () => {
-    const { growths, grow, name, claim } = growing()
-    growths.refused(name, claim as never, 'before')
+    const { growthRefusals, grow, name, claim } = growing()
+    growthRefusals.refused(name, claim as never, 'before')
     expect(await grow()).toBe('done')
-    expect(growths.refusalOf(name)).toBeUndefined()
+    expect(growthRefusals.refusalOf(name)).toBeUndefined()
   })
 
   test('of a claim that changed meanwhile fails', async () => {

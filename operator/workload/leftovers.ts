@@ -41,8 +41,10 @@ async function giveBackVolumes(cluster: Cluster, { metadata, status }: Instance)
   if (id === undefined) return
   const { items } = await cluster.list('PersistentVolume', { labels: { [labels.database]: id } })
   const kept = items.filter(volume => {
-    const { isGoing, policyBefore, claim } = volumeFacts(volume, undefined)
-    return !isGoing && policyBefore !== undefined && claim?.startsWith(`${namespace}/`) && ownerUidOf(volume) === uid
+    const { isTerminating, policyBefore, claim } = volumeFacts(volume, undefined)
+    return (
+      !isTerminating && policyBefore !== undefined && claim?.startsWith(`${namespace}/`) && ownerUidOf(volume) === uid
+    )
   })
   const change = { to: 'give-back', claimUid: status?.volume?.uid ?? uid } as const
   await Promise.all(kept.map(volume => cluster.replace('PersistentVolume', changedVolume(volume, change))))

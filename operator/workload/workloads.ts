@@ -8,7 +8,7 @@ import type { Cluster, Service } from '../../cluster/index.ts'
 import { systemNamespace } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
-import { createDriftBook, type DriftBook } from '../children/drifts.ts'
+import { createDriftHistory, type DriftHistory } from '../children/drift-history.ts'
 import { createTurns, inTurn } from '../endpoint/certificate-turns.ts'
 import { createGatewayReports } from '../endpoint/gateway-reports.ts'
 import type { CertificateFacts, ObservedEndpoint } from '../endpoint/observed.ts'
@@ -21,8 +21,8 @@ import type { PostgresAccess } from '../member/postgres/access.ts'
 import { dataSize, Measurements, volumeUse } from '../member/postgres/measurements.ts'
 import { nextProbe } from '../member/postgres/next-probe.ts'
 import { createProber } from '../member/postgres/prober.ts'
-import { clientsWay, targetAt } from '../member/postgres/target.ts'
-import { createGrowthBook, type GrowthBook } from '../member/storage/growths.ts'
+import { clientPath, targetAt } from '../member/postgres/target.ts'
+import { createGrowthRefusals, type GrowthRefusals } from '../member/storage/growth-refusals.ts'
 import type { Executor, Pass } from './act.ts'
 import type { Learnt, Observation } from './observe.ts'
 import type { Observed } from './observed.ts'
@@ -69,8 +69,8 @@ class Workloads {
   readonly #prober: ReturnType<typeof createProber>
   readonly #dataSize: Measurements
   readonly #volumeUse: Measurements
-  readonly #growths: GrowthBook
-  readonly #drifts: DriftBook
+  readonly #growthRefusals: GrowthRefusals
+  readonly #drifts: DriftHistory
   readonly #reports: ReturnType<typeof createGatewayReports>
   readonly #turns: ReturnType<typeof createTurns>
 
@@ -81,14 +81,14 @@ class Workloads {
     this.#prober = createProber({ now, onAnswer: enqueue, logger })
     this.#dataSize = new Measurements(dataSize, { now, onMeasured: enqueue, logger })
     this.#volumeUse = new Measurements(volumeUse, { now, onMeasured: enqueue, logger })
-    this.#growths = createGrowthBook(now)
-    this.#drifts = createDriftBook(now)
+    this.#growthRefusals = createGrowthRefusals(now)
+    this.#drifts = createDriftHistory(now)
     this.#reports = createGatewayReports(key => this.#isLoginProved(key), now)
     this.#turns = createTurns({ atOnce: certificatesAtOnce, onTurn: enqueue })
     const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
     this.executor = {
       ...{ cluster, keys, now, ports: createPortAllocator(isTaken, now) },
-      ...{ growths: this.#growths, drifts: this.#drifts, outdateProbe: this.#prober.outdate },
+      ...{ growthRefusals: this.#growthRefusals, drifts: this.#drifts, outdateProbe: this.#prober.outdate },
     }
   }
 
@@ -98,7 +98,7 @@ class Workloads {
       facts: this.#prober.get(key),
       dataBytes: this.#dataSize.get(key),
       volumeUse: this.#volumeUse.get(key),
-      growthRefusal: this.#growths.refusalOf(key),
+      growthRefusal: this.#growthRefusals.refusalOf(key),
       drifts: this.#drifts.of(key),
       isCutOff: this.#reports.isCutOff(key),
     }
@@ -156,7 +156,14 @@ class Workloads {
   }
 
   forget(key: string): void {
-    for (const memory of [this.#prober, this.#dataSize, this.#volumeUse, this.#growths, this.#drifts, this.#reports])
+    for (const memory of [
+      this.#prober,
+      this.#dataSize,
+      this.#volumeUse,
+      this.#growthRefusals,
+      this.#drifts,
+      this.#reports,
+    ])
       memory.forget(key)
     this.#turns.leave(key)
   }
@@ -210,7 +217,7 @@ class Workloads {
 }
 
 const probeOf = ({ observed, passwords }: ProbedPass, { run, ready, probesWal, writeHangs }: PodFacts) => ({
-  clientsWay: clientsWay(observed),
+  clientPath: clientPath(observed),
   run,
   ready,
   passwords,

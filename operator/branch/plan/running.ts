@@ -10,7 +10,7 @@ import { statusOf } from '../../owner/plan/status.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
 import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
 import { remove } from '../../workload/plan/teardown.ts'
-import { earliest, lookAgain } from '../../workload/plan/waits.ts'
+import { earliest, nextPassAt } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 import { endedOperation, operationOf } from './operation.ts'
@@ -42,7 +42,7 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
     awaitsPostgres: awaitsPostgres(observed, assessment),
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
     configurationDigest: assessment.desired.configurationDigest,
-    wakeAt: earliest(deadline, failsAt(observed, assessment, time), lookAgain(observed, assessment, now)),
+    wakeAt: earliest(deadline, failsAt(observed, assessment, time), nextPassAt(observed, assessment, now)),
   }
 }
 

@@ -5,7 +5,7 @@ import type { Answered } from '../../member/postgres/answer.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { ObservedEndpoint } from '../observed.ts'
 import { areCredentialsLost, lostCredentialsMessage } from './lost-credentials.ts'
-import { undone } from './rotation.ts'
+import { rolesToRevert } from './rotation.ts'
 
 const secretImmutable = 'SecretImmutable'
 
@@ -28,7 +28,7 @@ export function credentialsFinding(observed: ObservedEndpoint, answered: Answere
   const { credentials } = observed
   const found = finding(observed, answered)
   const isMute = credentials.state === 'readable' && credentials.isImmutable === true
-  const isWriting = credentials.state === 'readable' && undone(observed).length > 0
+  const isWriting = credentials.state === 'readable' && rolesToRevert(observed).length > 0
   return isMute && (found.status === 'True' || isWriting) ? immutableFinding(observed) : found
 }
 
@@ -42,7 +42,7 @@ function finding(observed: ObservedEndpoint, answered: Answered): Finding {
       `${credentials.message}; put the Secret, or the key, back. Only where that is lost, delete the Secret (annotation ${annotations.force}=true), and have new ones made by replacing one (annotation ${rotationAnnotations.app})`,
     )
   const roles = credentials.previous.join(', ')
-  if (undone(observed).length > 0)
+  if (rolesToRevert(observed).length > 0)
     return no(
       'RotationUnsettled',
       `${roles}: the password was not replaced in time; which one is valid, Postgres will tell`,

@@ -1,7 +1,7 @@
 /** From what was observed of an endpoint to what is done about it, and what its conditions report: a pure function. */
 import type { Secret } from '../../../cluster/index.ts'
 import type { ChildAction } from '../../children/actions.ts'
-import { put } from '../../children/drift.ts'
+import { applyIfChanged } from '../../children/drift.ts'
 import type { Answered } from '../../member/postgres/answer.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import { type Component, childLabels, type Owner } from '../../objects/ownership.ts'
@@ -41,8 +41,8 @@ export function planEndpoint(observed: ObservedEndpoint, owner: Owner, { answere
     },
     actions: [
       ...secrets(observed, owner, desired),
-      ...put(observed, 'Service', observed.children.service, desired.service),
-      ...put(observed, 'NetworkPolicy', observed.children.networkPolicy, desired.networkPolicy),
+      ...applyIfChanged(observed, 'Service', observed.children.service, desired.service),
+      ...applyIfChanged(observed, 'NetworkPolicy', observed.children.networkPolicy, desired.networkPolicy),
       ...disruptionBudget(observed, desired.disruptionBudget),
       ...(isFatal ? [] : rotation(observed, answered)),
       ...address(observed, desired),
@@ -91,7 +91,7 @@ function secrets(observed: ObservedEndpoint, owner: Owner, desired: DesiredEndpo
   if (credentials.state === 'absent')
     actions.push({ do: areCredentialsLost(observed) ? 'find-credentials' : 'mint-credentials' })
   actions.push(...labelled(children.credentials, owner, 'credentials'), ...labelled(children.certificate, owner, 'tls'))
-  const isNext = certificate.state === 'absent' || (certificate.state === 'due' && !certificate.awaitsTurn)
+  const isNext = certificate.state === 'absent' || (certificate.state === 'due' && !certificate.isQueued)
   if (isNext && desired.certificate) actions.push({ do: 'issue-certificate', names: desired.certificate })
   return actions
 }
@@ -107,7 +107,7 @@ function labelled(secret: Secret | undefined, owner: Owner, component: Component
 /** Nothing waits for it: it says what others may do, and the database serves without. */
 function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['disruptionBudget']): ChildAction[] {
   const { disruptionBudget: actual } = observed.children
-  if (desired !== undefined) return put(observed, 'PodDisruptionBudget', actual, desired)
+  if (desired !== undefined) return applyIfChanged(observed, 'PodDisruptionBudget', actual, desired)
   if (actual === undefined || actual.metadata.deletionTimestamp !== undefined) return []
   const { name, namespace = '', uid = '' } = actual.metadata
   return [{ do: 'delete', kind: 'PodDisruptionBudget', name, namespace, uid }]
@@ -121,5 +121,5 @@ function address(observed: ObservedEndpoint, desired: DesiredEndpoint): Endpoint
     return [{ do: 'claim-port', preferred: instance.status?.endpoint?.port }]
   if (route.refused && instance.status?.volume === undefined)
     return [{ do: 'leave-port', port: route.port, uid: children.route.metadata.uid ?? '' }]
-  return put(observed, 'ConfigMap', children.route, desired.route)
+  return applyIfChanged(observed, 'ConfigMap', children.route, desired.route)
 }

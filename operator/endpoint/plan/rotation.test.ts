@@ -4,7 +4,7 @@ import { presentAnswer } from '../../member/postgres/answer.ts'
 import { emptyWorld, observedIn } from '../../testing/plan-world.ts'
 import type { Observed } from '../../workload/observed.ts'
 import type { CredentialsFacts } from '../observed.ts'
-import { givenUpMessage, rotation, rotationStep, undone, unfinished } from './rotation.ts'
+import { givenUpMessage, rolesToRevert, rotation, rotationStep, unfinished } from './rotation.ts'
 
 type Readable = Extract<CredentialsFacts, { state: 'readable' }>
 type Answered = Extract<PostgresAnswer, { state: 'answered' }>
@@ -97,7 +97,7 @@ describe('what is waited for', () => {
     if (step === undefined) expect(said ?? 'forgetting').toMatch(/^forgetting/)
     else expect(said).toMatch(step)
     expect(unfinishedIn(seen)).toEqual(roles)
-    expect(undone(seen)).toEqual(back)
+    expect(rolesToRevert(seen)).toEqual(back)
   })
 })
 
@@ -105,7 +105,7 @@ describe('what is said', () => {
   test('of what cannot be opened is what is asked for', () => {
     const unreadable = observed({ asked, credentials: { state: 'unreadable', message: '' } })
     expect(stepOf(unreadable)).toBe('making a new one for the password of app')
-    expect([unfinishedIn(unreadable), undone(unreadable)]).toEqual([['app'], []])
+    expect([unfinishedIn(unreadable), rolesToRevert(unreadable)]).toEqual([['app'], []])
     expect(stepOf(observed({ credentials: { state: 'unreadable', message: '' } }))).toBeUndefined()
   })
 

@@ -8,27 +8,27 @@ import type { Answered } from '../../member/postgres/answer.ts'
 import type { EndpointAction } from '../actions.ts'
 import type { ObservedEndpoint } from '../observed.ts'
 
-type Looked = Pick<ObservedEndpoint, 'credentials' | 'postgres' | 'rotations'>
+type RotationFacts = Pick<ObservedEndpoint, 'credentials' | 'postgres' | 'rotations'>
 
 /** What Postgres said of the passwords as they are now; nothing was done in it since. */
-function presentWord({ credentials, postgres }: Looked, answered: Answered): Answered {
+function presentWord({ credentials, postgres }: RotationFacts, answered: Answered): Answered {
   if (credentials.state !== 'readable' || postgres === undefined || postgres.isOutdated) return undefined
   return postgres.mark === credentials.mark ? answered : undefined
 }
 
 /** Whether Postgres was seen to have the passwords as they are now. */
-export const isRotationTaken = (looked: Looked, answered: Answered): boolean =>
+export const isRotationApplied = (looked: RotationFacts, answered: Answered): boolean =>
   presentWord(looked, answered)?.rolesInOrder === true
 
 /** Whose password is asked to be replaced, and is not yet that of the rotation. */
-const unmade = ({ credentials, rotations: { asked } }: Looked): DatabaseRole[] =>
+const rolesToRotate = ({ credentials, rotations: { asked } }: RotationFacts): DatabaseRole[] =>
   databaseRoles.filter(
     role =>
       asked[role] !== undefined && (credentials.state !== 'readable' || credentials.rotations[role] !== asked[role]),
   )
 
 /** Whose new password nobody asks for any more, while it is not seen that Postgres has it. */
-export function undone({ credentials, rotations }: Looked): DatabaseRole[] {
+export function rolesToRevert({ credentials, rotations }: RotationFacts): DatabaseRole[] {
   if (credentials.state !== 'readable') return []
   const { asked, isGivenUp } = rotations
   return credentials.previous.filter(role => isGivenUp || asked[role] !== credentials.rotations[role])
@@ -40,10 +40,10 @@ export function rotation(observed: ObservedEndpoint, answered: Answered): Endpoi
   if (word === undefined || credentials.state !== 'readable' || credentials.isImmutable) return []
   if (credentials.previous.length > 0) {
     if (word.rolesInOrder) return [{ do: 'forget-previous-passwords' }]
-    const roles = undone(observed)
+    const roles = rolesToRevert(observed)
     return roles.length > 0 ? [{ do: 'take-back-passwords', roles }] : []
   }
-  const due = unmade(observed)
+  const due = rolesToRotate(observed)
   if (rotations.isGivenUp || due.length === 0 || !word.rolesInOrder) return []
   return [
     { do: 'rotate-passwords', rotations: Object.fromEntries(due.map(role => [role, rotations.asked[role] ?? ''])) },
@@ -51,21 +51,21 @@ export function rotation(observed: ObservedEndpoint, answered: Answered): Endpoi
 }
 
 /** Whose rotation is asked for and not done, as far as can be seen. */
-export function unfinished(observed: Looked, answered: Answered): DatabaseRole[] {
+export function unfinished(observed: RotationFacts, answered: Answered): DatabaseRole[] {
   const { credentials, rotations } = observed
   const word = presentWord(observed, answered)
   const isTaken = word?.rolesInOrder === true
   const kept = credentials.state === 'readable' && !isTaken ? credentials.previous : []
-  return [...new Set([...unmade(observed), ...kept])].filter(role => rotations.asked[role] !== undefined)
+  return [...new Set([...rolesToRotate(observed), ...kept])].filter(role => rotations.asked[role] !== undefined)
 }
 
 const passwordOf = (roles: readonly DatabaseRole[]): string =>
   `the password${roles.length > 1 ? 's' : ''} of ${roles.join(' and ')}`
 
 /** What a rotation waits for; undefined where it waits for nothing. */
-export function rotationStep(observed: Looked, answered: Answered): string | undefined {
+export function rotationStep(observed: RotationFacts, answered: Answered): string | undefined {
   const { credentials, rotations } = observed
-  const due = unmade(observed)
+  const due = rolesToRotate(observed)
   if (due.length > 0) return `making a new one for ${passwordOf(due)}`
   if (credentials.state !== 'readable' || credentials.previous.length === 0) return undefined
   const roles = unfinished(observed, answered)

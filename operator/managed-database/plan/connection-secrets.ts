@@ -1,6 +1,6 @@
 /** When the Secrets for clients are written and deleted. Pure. */
 
-import { isRotationTaken } from '../../endpoint/plan/rotation.ts'
+import { isRotationApplied } from '../../endpoint/plan/rotation.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Assessment } from '../../workload/plan/assessment.ts'
 import type { Action } from '../actions.ts'
@@ -13,7 +13,7 @@ import type { Observed } from '../observed.ts'
 function areValid(observed: Observed, { findings, answered }: Assessment): boolean {
   const { credentials } = observed
   if (credentials.state !== 'readable') return false
-  if (credentials.previous.length > 0) return isRotationTaken(observed, answered)
+  if (credentials.previous.length > 0) return isRotationApplied(observed, answered)
   return findings.CredentialsReady?.status === 'True'
 }
 

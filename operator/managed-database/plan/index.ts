@@ -25,7 +25,7 @@ import { statusOf } from '../../owner/plan/status.ts'
 import { foundRecord, hasFinalizer, identification, marking, nothing } from '../../owner/plan/steps.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
 import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
-import { earliest, lookAgain, nodeWake } from '../../workload/plan/waits.ts'
+import { earliest, nextPassAt, nodeWake } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import { type Findings, nextConditions } from '../conditions.ts'
 import type { Observed } from '../observed.ts'
@@ -94,7 +94,7 @@ function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, 
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
     wakeAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
-      lookAgain(observed, assessment, now),
+      nextPassAt(observed, assessment, now),
       previous.wakeAt,
       force?.expiresAt,
       slotsEndAt(observed, now),

@@ -216,9 +216,9 @@ function checkReplaced({ database, children: { claim }, isStrayClaim }: Observed
 }
 
 /** Postgres gets no size that its volume has not, or will not have. */
-function checkVolume({ children: { claim }, inForce }: Observed, draft: Draft<'StatefulSet'>): void {
+function checkVolume({ children: { claim }, appliedSize }: Observed, draft: Draft<'StatefulSet'>): void {
   const given = draft.spec?.template.metadata?.annotations?.[sizeAnnotation]
-  if (claim?.status === undefined || given === sizeText(inForce.pinned)) return
+  if (claim?.status === undefined || given === sizeText(appliedSize.pinned)) return
   const isBound = claim.status.phase === 'Bound'
   if (!isBound && draft.spec?.replicas === 0) return
   const has = isBound ? claim.status.capacity?.storage : claim.spec?.resources?.requests?.storage
@@ -337,7 +337,7 @@ describe('plan', () => {
       ...{
         name: 'pv',
         uid: 'pv-uid',
-        isGoing: false,
+        isTerminating: false,
         isRetained: false,
         policyBefore: undefined,
         isBound: true,

@@ -12,7 +12,7 @@ import { type Given, settledDatabase } from '../../testing/settled.ts'
 
 const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = settledDatabase()
 const { claim, statefulSet, route } = children
-const { database, size, inForce } = observedOf()
+const { database, size, appliedSize } = observedOf()
 const { deadlines } = settings
 const at = '2026-01-01T00:00:00Z'
 const changed = <T extends { metadata: object }>(object: T, metadata: object = { annotations: {} }): T => ({
@@ -122,7 +122,7 @@ describe('when to look again', () => {
     ...{
       name: 'pv',
       uid: 'pv-uid',
-      isGoing: false,
+      isTerminating: false,
       isRetained: true,
       policyBefore: undefined,
       isBound: true,
@@ -270,7 +270,7 @@ describe('what is on record', () => {
     expect(statusOf({ status: { appliedHash: undefined } }).appliedDigests).toEqual(onRecord.appliedDigests)
   })
   test('has the size in force once what runs has it, or what is to run', () => {
-    const { pinned } = inForce
+    const { pinned } = appliedSize
     expect(statusOf({ status: { size: undefined } }).size).toEqual(pinned)
     const another = { spec: { ...suspended, size: { name: 'small', version: 2 } }, pod: undefined }
     expect(statusOf({ ...another, children: { statefulSet: assessmentOf(another).desired.statefulSet } }).size).toEqual(

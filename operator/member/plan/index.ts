@@ -2,7 +2,7 @@
  * From what was observed of one member to what is done about it: a pure function. It concerns the objects of this member alone, so the
  * Postgres of a restore candidate is planned by it beside the one that serves.
  */
-import { put } from '../../children/drift.ts'
+import { applyIfChanged } from '../../children/drift.ts'
 import type { Finding } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { MemberAction } from '../actions.ts'
@@ -14,11 +14,11 @@ import { isStopped } from '../pod/plan/stop.ts'
 import { type Answered, isOwn, presentAnswer } from '../postgres/answer.ts'
 import { repairedClaim } from '../storage/claim.ts'
 import { type Autogrowth, autogrowth } from '../storage/plan/autogrow.ts'
-import { isHeldBack, resizedClaim } from '../storage/plan/growth.ts'
-import { rescue } from '../storage/plan/rescue.ts'
+import { awaitsRetry, resizedClaim } from '../storage/plan/growth.ts'
 import { adoption } from '../storage/plan/retained.ts'
-import { isToBeReplaced, replacement } from '../storage/plan/unmade.ts'
+import { isToBeReplaced, replacement } from '../storage/plan/unprovisioned.ts'
 import { volumeFinding } from '../storage/plan/volume.ts'
+import { protectVolume } from '../storage/plan/volume-protection.ts'
 import { type DesiredMember, desiredMember } from './desired.ts'
 
 /** What a member needs of its owner and of the endpoint. */
@@ -66,7 +66,7 @@ function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, n
   const isMisread = repairs.some(({ annotations }) => Object.keys(annotations).length > 0)
   return [
     ...storage(observed, owner, state),
-    ...(needs.protectsVolume ? rescue(observed, owner) : []),
+    ...(needs.protectsVolume ? protectVolume(observed, owner) : []),
     ...workload(observed, state, needs),
     ...repairs,
     ...(isMisread ? [] : restart(observed, state, needs.certificateIssuedAt)),
@@ -94,19 +94,19 @@ function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }:
   const storage = size?.spec.shape.storageSize
   const resized = storage && resizedClaim(claim, storage)
   if (!resized) return autogrown.claim ? [{ do: 'grow-claim', claim: autogrown.claim }] : []
-  return isHeldBack(growthRefusal, claim, storage) ? [] : [{ do: 'grow-claim', claim: resized }]
+  return awaitsRetry(growthRefusal, claim, storage) ? [] : [{ do: 'grow-claim', claim: resized }]
 }
 
 /** Configuration first; the StatefulSet once all that its pod mounts, and the network policy, exist. */
 function workload(observed: ObservedMember, { desired }: MemberState, { isComplete }: Prerequisites): MemberAction[] {
   const { configuration, claim, statefulSet } = observed.children
   const actions: MemberAction[] = desired.configuration
-    ? put(observed, 'ConfigMap', configuration, desired.configuration)
+    ? applyIfChanged(observed, 'ConfigMap', configuration, desired.configuration)
     : []
   const canStart = isComplete && configuration !== undefined && claim !== undefined
   const stops = isStopped(observed) && statefulSet !== undefined
-  if (desired.statefulSet && ((canStart && !observed.volumeComesAlone) || stops))
-    actions.push(...put(observed, 'StatefulSet', statefulSet, desired.statefulSet))
+  if (desired.statefulSet && ((canStart && !observed.provisionsWithoutPod) || stops))
+    actions.push(...applyIfChanged(observed, 'StatefulSet', statefulSet, desired.statefulSet))
   return actions
 }
 

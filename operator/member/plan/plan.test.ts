@@ -9,7 +9,7 @@ import { planMember } from './index.ts'
 
 const { owner, now, children, observedOf } = settledDatabase()
 const bound: VolumeFacts = {
-  ...{ name: 'pv', uid: 'pv-uid', isGoing: false, isRetained: false, policyBefore: undefined, isBound: true },
+  ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: false, policyBefore: undefined, isBound: true },
   ...{ claim: undefined, claimUid: children.claim.metadata.uid, isMarked: false, accessModes: ['ReadWriteOnce'] },
   ...{ capacity: '1Gi', storageClass: 'fast', isProvisioned: true },
 }

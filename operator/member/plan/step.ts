@@ -2,7 +2,7 @@
 import type { ObservedMember } from '../observed.ts'
 import { isOutOfDate } from '../pod/plan/out-of-date.ts'
 import { presentAnswer } from '../postgres/answer.ts'
-import { unmadeMessage } from '../storage/plan/unmade.ts'
+import { unprovisionedMessage } from '../storage/plan/unprovisioned.ts'
 import type { DesiredMember } from './desired.ts'
 
 type MemberStep = { step: 'Starting' | 'Connecting'; reason: string; message: string }
@@ -14,7 +14,7 @@ export function memberStep(
   desired: Pick<DesiredMember, 'size' | 'restarts'>,
 ): MemberStep | undefined {
   const { pod } = observed
-  const unmade = unmadeMessage(observed)
+  const unmade = unprovisionedMessage(observed)
   if (unmade !== undefined) return at('Starting', unmade)
   if (pod === undefined) return at('Starting', 'waiting for the pod')
   if (pod.terminating || isOutOfDate(observed, desired, pod)) return at('Starting', 'restarting Postgres')

@@ -2,7 +2,7 @@
 import { type Cluster, ClusterError, type Draft } from '../../../cluster/index.ts'
 import type { ApplyAction, DeleteAction } from '../../children/actions.ts'
 import type { ObservedMember } from '../observed.ts'
-import { perilOf } from '../storage/plan/peril.ts'
+import { volumeStateOf } from '../storage/plan/volume-state.ts'
 import type { PodAction } from './actions.ts'
 
 /** Restores labels, annotations and images of the pod in one write. The node restarts a container whose image changes. */
@@ -44,7 +44,7 @@ export async function checkVolumeStays(cluster: Cluster, observed: ObservedMembe
   const { instance, children, pod } = observed
   const { claim } = children
   if (pod === undefined || claim === undefined || instance.status?.volume === undefined) return
-  if (instance.metadata.deletionTimestamp !== undefined || perilOf(observed) !== 'none') return
+  if (instance.metadata.deletionTimestamp !== undefined || volumeStateOf(observed) !== 'safe') return
   const found = await cluster.get('PersistentVolumeClaim', claim.metadata)
   const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
   const name = claim.spec?.volumeName

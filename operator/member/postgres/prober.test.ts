@@ -67,7 +67,7 @@ describe('looks', () => {
     key,
     access: access(observe),
     target: { host: 'h', port: 1, serverName: 's', ca: '' },
-    clientsWay: { by: 'direct' },
+    clientPath: { by: 'direct' },
     run: 'r',
     ready: true,
     passwords: { admin: 'a', app: 'b', app_read_only: 'c' },
@@ -189,7 +189,7 @@ describe('looks', () => {
         return login
       },
     }
-    const look = (clientsWay: ProbeRequest['clientsWay']) => take(access.observe, { access, clientsWay })
+    const look = (clientPath: ProbeRequest['clientPath']) => take(access.observe, { access, clientPath })
     expect(await look({ by: 'elsewhere' })).toMatchObject({
       answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet' },
     })

@@ -14,13 +14,13 @@ import { slowReasons } from '../../postgres/errors.ts'
 import { markOfRole } from '../../postgres/marks.ts'
 import type { PostgresAnswer, PostgresFacts } from '../observed.ts'
 import type { PostgresAccess } from './access.ts'
-import { type ClientsWay, notLedTo } from './target.ts'
+import { type ClientPath, notSelectedMessage } from './target.ts'
 
 export type ProbeRequest = {
   key: string
   access: PostgresAccess
   target: PostgresTarget
-  clientsWay: ClientsWay
+  clientPath: ClientPath
   run: string
   ready: boolean
   passwords: Passwords | undefined
@@ -213,7 +213,7 @@ async function withLogin(
   const last = before?.run === run && before.mark === mark ? before.answer : undefined
   if (last?.state === 'answered' && last.login === 'succeeded') return { ...answer, login: 'succeeded' }
   const target = clientsTarget(request)
-  if (target === undefined) return { ...answer, login: 'unreachable', loginMessage: notLedTo }
+  if (target === undefined) return { ...answer, login: 'unreachable', loginMessage: notSelectedMessage }
   const login = await access.login(target, passwords.app, signal)
   switch (login.result) {
     case 'succeeded':
@@ -221,7 +221,7 @@ async function withLogin(
     case 'refused':
       return { ...answer, login: 'refused', loginMessage: login.message }
     case 'unreachable':
-      return { ...answer, login: 'unreachable', loginMessage: `${notLedTo}: ${login.message}` }
+      return { ...answer, login: 'unreachable', loginMessage: `${notSelectedMessage}: ${login.message}` }
     case 'busy':
       return answer
     // Nothing is concluded from half a probe.
@@ -230,7 +230,7 @@ async function withLogin(
   }
 }
 
-function clientsTarget({ target, clientsWay }: ProbeRequest): PostgresTarget | undefined {
-  if (clientsWay.by === 'elsewhere') return undefined
-  return clientsWay.by === 'service' ? { ...target, host: clientsWay.address } : target
+function clientsTarget({ target, clientPath }: ProbeRequest): PostgresTarget | undefined {
+  if (clientPath.by === 'elsewhere') return undefined
+  return clientPath.by === 'service' ? { ...target, host: clientPath.address } : target
 }

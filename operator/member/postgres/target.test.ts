@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { labels } from '../../../crds/index.ts'
-import { clientsWay } from './target.ts'
+import { clientPath } from './target.ts'
 
 const to = (incarnation: number, clusterIP?: string) => ({
   incarnation: 2,
@@ -21,5 +21,5 @@ test.each([
   ['to another incarnation, as yet', to(1, '10.96.0.7'), { by: 'elsewhere' }],
   ['nowhere without a Service', { incarnation: 2, children: { service: undefined } }, { by: 'elsewhere' }],
 ])('clients come by way of %s', (_, observed, way) => {
-  expect(clientsWay(observed)).toEqual(way)
+  expect(clientPath(observed)).toEqual(way)
 })

@@ -12,14 +12,14 @@ import { serviceHost } from '../pod/addresses.ts'
  * Service itself; `direct` where Services have no address, as on the embedded default, whose gateway looks where one leads at
  * each connection. `elsewhere`: the Service leads to another incarnation, or is not there yet.
  */
-export type ClientsWay = { by: 'service'; address: string } | { by: 'direct' } | { by: 'elsewhere' }
+export type ClientPath = { by: 'service'; address: string } | { by: 'direct' } | { by: 'elsewhere' }
 
 /** What `elsewhere` comes to, and a login by the Service that meets nobody. */
-export const notLedTo = 'its Service does not lead to it yet'
+export const notSelectedMessage = 'its Service does not lead to it yet'
 
 type Led = Pick<ObservedMember, 'incarnation'> & { children: { service?: Pick<Service, 'spec'> | undefined } }
 
-export function clientsWay({ children: { service }, incarnation }: Led): ClientsWay {
+export function clientPath({ children: { service }, incarnation }: Led): ClientPath {
   if (service?.spec?.selector?.[labels.incarnation] !== String(incarnation)) return { by: 'elsewhere' }
   const { clusterIP } = service.spec
   return clusterIP === undefined ? { by: 'direct' } : { by: 'service', address: clusterIP }

@@ -2,10 +2,10 @@
 import { type Cluster, ClusterError, isClusterError, type PersistentVolume } from '../../../cluster/index.ts'
 import { type ChildExecutor, type ChildPass, createChild } from '../../children/act.ts'
 import type { StorageAction } from './actions.ts'
-import type { GrowthBook } from './growths.ts'
+import type { GrowthRefusals } from './growth-refusals.ts'
 import { changedVolume, copiedVolume } from './persistent-volume.ts'
 
-export type StorageExecutor = ChildExecutor & { growths: GrowthBook }
+export type StorageExecutor = ChildExecutor & { growthRefusals: GrowthRefusals }
 
 /** `refused`: the cluster does not allow the volume to grow. */
 export type StorageResult = 'done' | 'refused'
@@ -35,7 +35,7 @@ export async function performStorage(
 
 /** Records a refusal by a quota or a storage class, so that a condition reports it and the next request waits. */
 async function growClaim(
-  { cluster, growths }: StorageExecutor,
+  { cluster, growthRefusals }: StorageExecutor,
   { key }: ChildPass,
   { claim }: Extract<StorageAction, { do: 'grow-claim' }>,
 ): Promise<StorageResult> {
@@ -43,10 +43,10 @@ async function growClaim(
     await cluster.replace('PersistentVolumeClaim', claim)
   } catch (error) {
     if (!isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) throw error
-    growths.refused(key, claim, error.message)
+    growthRefusals.refused(key, claim, error.message)
     return 'refused'
   }
-  growths.admitted(key)
+  growthRefusals.admitted(key)
   return 'done'
 }
 

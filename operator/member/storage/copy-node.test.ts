@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { PersistentVolume, PersistentVolumeClaim, Pod } from '../../../cluster/index.ts'
 import { labels } from '../../../crds/index.ts'
 import type { Instance } from '../../objects/instance.ts'
-import { comesAlone, copyNodeOf, isOnlyOn, selectedNodeAnnotation } from './copy-node.ts'
+import { copyNodeOf, isOnlyOn, provisionsWithoutPod, selectedNodeAnnotation } from './copy-node.ts'
 
 const expression = (operator: string, values: string[]) => ({ key: 'storage.example/node', operator, values })
 const volumeWith = (...terms: ReturnType<typeof expression>[][]): PersistentVolume => ({
@@ -104,6 +104,6 @@ describe('a volume comes without a pod', () => {
     ['not where the driver has refused the node', claimOf('Pending', {}), made, false],
     ['not without a claim', undefined, made, false],
   ])('%s', (_, claim, now, comes) => {
-    expect(comesAlone(claim, now)).toBe(comes)
+    expect(provisionsWithoutPod(claim, now)).toBe(comes)
   })
 })

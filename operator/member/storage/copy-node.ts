@@ -39,8 +39,8 @@ export function copyNodeOf(
   return node !== undefined && sources.length > 0 && sources.every(volume => isOnlyOn(volume, node)) ? node : undefined
 }
 
-/** Whether a claim's volume is about to come without a pod that asks for it. `now`: ms since the epoch. */
-export function comesAlone(claim: PersistentVolumeClaim | undefined, now: number): boolean {
+/** Whether a claim's volume is being provisioned before a pod uses it. `now`: ms since the epoch. */
+export function provisionsWithoutPod(claim: PersistentVolumeClaim | undefined, now: number): boolean {
   if (claim?.metadata.annotations?.[selectedNodeAnnotation] === undefined) return false
   if ((claim.status?.phase ?? 'Pending') !== 'Pending') return false
   // A clock that is wrong must not keep the pod away.

@@ -42,8 +42,8 @@ export async function volumesOf(
   const cached = (name: string | undefined) => (name === undefined ? undefined : caches.volumes.get({ name }))
   const boundName = claim?.spec?.volumeName
   const isOurs = recorded === undefined || claim?.metadata.uid === recorded.uid
-  const isGoing = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
-  const isCalm = isOurs && !isGoing
+  const isTerminating = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
+  const isCalm = isOurs && !isTerminating
   const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
     if (name === undefined) return undefined
     const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
@@ -55,7 +55,7 @@ export async function volumesOf(
   }
   const bound = await read(boundName)
   const known = recorded?.volumeName === boundName ? bound : await read(recorded?.volumeName)
-  const isCopied = recorded !== undefined && (bound?.isGoing === true || known?.isGoing === true)
+  const isCopied = recorded !== undefined && (bound?.isTerminating === true || known?.isTerminating === true)
   const copy = isCopied ? await read(copyName(recorded.uid)) : undefined
-  return { bound, recorded: known, copy: copy?.isGoing ? undefined : copy }
+  return { bound, recorded: known, copy: copy?.isTerminating ? undefined : copy }
 }

@@ -19,7 +19,7 @@ export type VolumeFacts = {
   name: string
   uid: string
   /** Somebody deletes it: the object goes as soon as no claim is bound to it. */
-  isGoing: boolean
+  isTerminating: boolean
   isRetained: boolean
   /** The policy it had before we set it to `Retain`; absent where we did not. */
   policyBefore: string | undefined
@@ -42,7 +42,7 @@ export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined):
   return {
     name: metadata.name,
     uid: metadata.uid ?? '',
-    isGoing: metadata.deletionTimestamp !== undefined,
+    isTerminating: metadata.deletionTimestamp !== undefined,
     isRetained: spec?.persistentVolumeReclaimPolicy === retain,
     policyBefore: metadata.annotations?.[reclaimPolicyAnnotation],
     claim: claimRef?.name === undefined ? undefined : `${claimRef.namespace}/${claimRef.name}`,

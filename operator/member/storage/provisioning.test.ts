@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Event } from '../../../cluster/index.ts'
-import { toldBy } from './provisioning.ts'
+import { newestEvent } from './provisioning.ts'
 
 const event = (type: string, reason: string, message: string, at: Partial<Event>): Event => ({
   apiVersion: 'v1',
@@ -44,9 +44,9 @@ test.each<[string, Event[], string | undefined]>([
     'Failed: rpc error password=*** refused',
   ],
 ])('a claim tells %s', (_what, events, told) => {
-  expect(toldBy(events)).toBe(told)
+  expect(newestEvent(events)).toBe(told)
 })
 
 test('a long story is cut', () => {
-  expect(toldBy([event('Warning', 'Failed', 'x'.repeat(5_000), {})])).toHaveLength(408)
+  expect(newestEvent([event('Warning', 'Failed', 'x'.repeat(5_000), {})])).toHaveLength(408)
 })

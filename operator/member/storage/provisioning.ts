@@ -19,8 +19,8 @@ const seenAt = ({ lastTimestamp, eventTime, series, metadata }: Event): number =
     ),
   )
 
-/** What the newest Event says: a Warning, where there is one. */
-export function toldBy(events: readonly Event[]): string | undefined {
+/** The text of the newest Event, of Warnings if there are any. */
+export function newestEvent(events: readonly Event[]): string | undefined {
   const warnings = events.filter(({ type }) => type === 'Warning')
   const [newest] = (warnings.length > 0 ? warnings : events).toSorted((left, right) => seenAt(right) - seenAt(left))
   if (newest === undefined) return undefined
@@ -41,7 +41,7 @@ export async function provisioningOf(
   if (!(now - Date.parse(creationTimestamp) >= patienceMs)) return undefined
   try {
     const { items } = await cluster.list('Event', { namespace, about: uid, limit: most })
-    return toldBy(items)
+    return newestEvent(items)
   } catch (error) {
     // An operator that may not read Events manages databases all the same.
     if (isClusterError(error, 'Forbidden')) return undefined

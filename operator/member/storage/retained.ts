@@ -25,13 +25,13 @@ async function isInUse(cluster: Cluster, { claim = '', claimUid }: VolumeFacts):
 
 /** Returns the incarnation that a volume holds, where it is reserved for a claim of this owner's member of that number. */
 export function incarnationOn(
-  { claim = '', isGoing }: VolumeFacts,
+  { claim = '', isTerminating }: VolumeFacts,
   { owner: { namespace, id }, number }: Pick<Member, 'owner' | 'number'>,
 ): number | undefined {
   const [space, name = ''] = claim.split('/')
   const named = parseMemberName('claim', name)
   const isOwn = space === namespace && isMemberOf(named, id) && named.number === number
-  return isOwn && !isGoing ? named.incarnation : undefined
+  return isOwn && !isTerminating ? named.incarnation : undefined
 }
 
 /** Returns the volume to take over: the only retained one, if it is reserved for a claim of this member. */

@@ -21,7 +21,7 @@ const hold = { reason: 'AwaitsBackup', message: 'the backup nightly is being tak
 const refused = { state: 'refused' as const, reason: 'timeout', message: 'no answer in 5 s' }
 const large = { name: 'large', version: 1 }
 const larger = { ...claim, spec: { ...claim.spec, resources: { requests: { storage: '2Gi' } } } }
-const { size } = observedOf().inForce
+const { size } = observedOf().appliedSize
 if (size === undefined) throw new Error('there is a size')
 const largeSize = { ...size, spec: { ...size.spec, name: 'large', shape: { ...size.spec.shape, storageSize: '2Gi' } } }
 const growing: Given = { spec: { size: large }, children: { claim: larger }, rest: { size: largeSize } }

@@ -18,8 +18,8 @@ import type { RestartsOf } from '../../member/pod/plan/restart-marks.ts'
 import type { SizeState } from '../../member/pod/plan/size.ts'
 import { isHeld, mayStop } from '../../member/pod/plan/stop.ts'
 import { type Answered, presentAnswer } from '../../member/postgres/answer.ts'
-import { isFull, stands, writeHangs, writeHangsMessage } from '../../member/postgres/plan/health.ts'
-import { notLedTo } from '../../member/postgres/target.ts'
+import { isFull, isStillReady, writeHangs, writeHangsMessage } from '../../member/postgres/plan/health.ts'
+import { notSelectedMessage } from '../../member/postgres/target.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
@@ -129,7 +129,7 @@ function pendingInstance(observed: Observed, desired: Desired, findings: FoundPa
   // Until the volume is on record the endpoint stays closed, whatever is asked.
   if (observed.instance.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
   if (answer.closed !== undefined) return at('PreparingRoles', closedMessage)
-  if (answer.login === 'unreachable') return at('Connecting', answer.loginMessage ?? notLedTo)
+  if (answer.login === 'unreachable') return at('Connecting', answer.loginMessage ?? notSelectedMessage)
   return observed.pod?.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
 }
 
@@ -145,7 +145,7 @@ const cutOffMessage =
   'pods of the gateway and the pod of the database'
 
 /** Where the Service leads to no pod, or to another one. */
-function astrayMessage({ children: { service, pod } }: Observed): string | undefined {
+function misroutedMessage({ children: { service, pod } }: Observed): string | undefined {
   const wanted = Object.entries(service?.spec?.selector ?? {})
   const [key] = wanted.find(([name, value]) => pod !== undefined && pod.metadata.labels?.[name] !== value) ?? []
   if (key === undefined) return undefined
@@ -173,15 +173,15 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
       ? no('NotTrusted', `${answer.message}; ${distrusted(pod.name)}`)
       : no('NotAnswering', answer.message)
   if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
-  if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
+  if (answer === undefined && !isStillReady(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (answer?.closed !== undefined) return no('CopyClosed', closedMessage)
   // Clients that have a password are served.
   if (credentials.status !== 'True' && !keepsClientsIn(observed, credentials))
     return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
-  const astray = astrayMessage(observed)
+  const astray = misroutedMessage(observed)
   if (astray !== undefined) return no('NotReachable', astray)
-  if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? notLedTo)
+  if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? notSelectedMessage)
   if (observed.isCutOff) return no('CutOff', cutOffMessage)
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
   // New rules on their way keep nobody from being served by those before them.

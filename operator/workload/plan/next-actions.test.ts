@@ -11,10 +11,10 @@ import type { Action } from '../actions.ts'
 import { awaitsPostgres } from './next-actions.ts'
 
 const { owner, children, observedOf, assessmentOf, actionsOf } = settledDatabase()
-const { inForce, region, podSettings, postgres } = observedOf()
+const { appliedSize, region, podSettings, postgres } = observedOf()
 const { claim, statefulSet, service, route, configuration, networkPolicy } = children
-const sizeInForce = inForce.size
-if (sizeInForce === undefined) throw new Error('there is a size')
+const smallSize = appliedSize.size
+if (smallSize === undefined) throw new Error('there is a size')
 const at = '2026-01-01T00:00:00Z'
 const changed = <T extends { metadata: object }>(object: T, metadata: object = { annotations: {} }): T => ({
   ...object,
@@ -69,7 +69,7 @@ describe('secrets', () => {
   test.each<[string, Given['rest'], boolean]>([
     ['that is not there is issued', { certificate: { state: 'absent' } }, true],
     ['that is due is issued', { certificate }, true],
-    ['that is due waits for its turn', { certificate: { ...certificate, awaitsTurn: true } }, false],
+    ['that is due waits for its turn', { certificate: { ...certificate, isQueued: true } }, false],
     ['that is good is left', { certificate: { ...certificate, state: 'good' } }, false],
     ['is for a name in a region, so without one there is none', { certificate, region: undefined }, false],
   ])('a certificate %s', (_, rest, is) => {
@@ -111,13 +111,13 @@ describe('a certificate is for', () => {
 
 describe('a claim', () => {
   const size = {
-    ...sizeInForce,
-    spec: { ...sizeInForce.spec, shape: { ...sizeInForce.spec.shape, storageSize: '2Gi' } },
+    ...smallSize,
+    spec: { ...smallSize.spec, shape: { ...smallSize.spec.shape, storageSize: '2Gi' } },
   }
-  const rest = { size, inForce: { ...inForce, size } }
+  const rest = { size, appliedSize: { ...appliedSize, size } }
   const another = { spec: { size: { name: 'large', version: 1 } } }
   const larger = { ...another, rest: { size } }
-  const volume = { isMarked: true, isGoing: false, isRetained: true, isBound: true }
+  const volume = { isMarked: true, isTerminating: false, isRetained: true, isBound: true }
   const bound = {
     ...volume,
     name: 'pv',
@@ -277,8 +277,8 @@ describe('what Postgres runs in', () => {
   })
   test('gets no StatefulSet while its volume comes without a pod', () => {
     const given = { pod: undefined, children: { statefulSet: undefined } }
-    expect(doneFor({ ...given, rest: { volumeComesAlone: true } })).not.toContain(set)
-    expect(doneFor({ ...given, rest: { volumeComesAlone: false } })).toContain(set)
+    expect(doneFor({ ...given, rest: { provisionsWithoutPod: true } })).not.toContain(set)
+    expect(doneFor({ ...given, rest: { provisionsWithoutPod: false } })).toContain(set)
   })
   test('is not made without its claim, nor without a size', () => {
     const { statefulSet: _, ...rest } = children
@@ -356,7 +356,7 @@ describe('in Postgres', () => {
     ['none is read where nobody saw what it shows', { answer: { certificate: undefined }, rest: good }, []],
     [
       'none is read that is about to be issued anew',
-      { answer: { certificate: 'f0' }, rest: { certificate: { ...shown, state: 'due', awaitsTurn: true } } },
+      { answer: { certificate: 'f0' }, rest: { certificate: { ...shown, state: 'due', isQueued: true } } },
       [],
     ],
     ['its files are read that it has not', { configuration: stale }, ['reload']],
@@ -383,7 +383,7 @@ describe('in Postgres', () => {
       'that is not noted of one that is about to be issued anew',
       {
         answer: { certificate: 'f1' },
-        rest: { ...loading, certificate: { ...shown, state: 'due', awaitsTurn: true } },
+        rest: { ...loading, certificate: { ...shown, state: 'due', isQueued: true } },
       },
       [],
     ],

@@ -1,6 +1,6 @@
 /** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
 
-import { undone } from '../../endpoint/plan/rotation.ts'
+import { rolesToRevert } from '../../endpoint/plan/rotation.ts'
 import type { DesiredMember } from '../../member/plan/desired.ts'
 import { isOwn, presentAnswer } from '../../member/postgres/answer.ts'
 import { awaitsReload } from '../../member/postgres/plan/configuration.ts'
@@ -26,7 +26,7 @@ function serving(observed: Observed, { answered, fatal, desired }: Assessment): 
   const current = credentials.state === 'readable' && postgres.mark === credentials.mark
   const areInOrder = answered.rolesInOrder && answered.platformInOrder
   // What is taken back is not given to Postgres before that.
-  if (current && !areInOrder) actions.push(...(undone(observed).length > 0 ? [] : [ensureRoles(answered)]))
+  if (current && !areInOrder) actions.push(...(rolesToRevert(observed).length > 0 ? [] : [ensureRoles(answered)]))
   else if (current && recorded !== undefined && answered.closed !== undefined) actions.push({ do: 'open' })
   const shown = answered.certificate
   const isShown = certificate.state === 'good' && shown === certificate.fingerprint

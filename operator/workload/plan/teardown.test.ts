@@ -28,7 +28,7 @@ const deletion = (kind: string, name = `the-${kind}`) => ({
   ...{ do: 'delete', kind, name, namespace: 'there', uid: `${kind}-uid` },
 })
 const volumeOf = (changes: Partial<VolumeFacts> = {}): VolumeFacts => ({
-  ...{ name: 'pv', uid: 'pv-uid', isGoing: false, isRetained: true, policyBefore: 'Delete', claim: undefined },
+  ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: true, policyBefore: 'Delete', claim: undefined },
   ...{ claimUid: 'claim-1', isBound: true, isMarked: true, accessModes: [], capacity: '1Gi', storageClass: '' },
   isProvisioned: true,
   ...changes,
@@ -163,7 +163,7 @@ describe('a volume', () => {
   const back = (claimUid: string) => ({
     ...{ do: 'change-volume', name: 'pv', uid: 'pv-uid', change: { to: 'give-back', claimUid } },
   })
-  const going = volumeOf({ isGoing: true })
+  const going = volumeOf({ isTerminating: true })
   const set = of('statefulSets', object('StatefulSet'))
 
   test('whose own object goes has another for its storage before the pod goes', () => {
@@ -175,15 +175,15 @@ describe('a volume', () => {
       ...settled.instance,
       status: { ...status, volume: { claim: 'claim', uid: 'claim-1', systemIdentifier: '1' } },
     }
-    const remains = { ...nothing, ...set, volumes: [volumeOf({ isGoing: true, policyBefore: undefined })] }
+    const remains = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, policyBefore: undefined })] }
     const volumes = { bound: going, recorded: going, copy: undefined }
     expect(step(teardown({ ...settled, instance, remains, volumes, route: closed }, owner, now))).toEqual(is(40, copy))
   })
   test.each<[string, VolumeFacts[], Given['record']]>([
     ['that has it', [going, volumeOf({ name: 'espalier-claim-1' })], { uid: 'claim-1' }],
     ['that stays', [volumeOf()], { uid: 'claim-1' }],
-    ['that was never retained by us', [volumeOf({ isGoing: true, policyBefore: undefined })], { uid: 'claim-1' }],
-    ['of another claim', [volumeOf({ isGoing: true, claimUid: 'claim-9' })], { uid: 'claim-1' }],
+    ['that was never retained by us', [volumeOf({ isTerminating: true, policyBefore: undefined })], { uid: 'claim-1' }],
+    ['of another claim', [volumeOf({ isTerminating: true, claimUid: 'claim-9' })], { uid: 'claim-1' }],
   ])('%s has no other made', (_, volumes, record) => {
     expect(step(teardownOf({ remains: { ...set, volumes }, record }))).toEqual(is(50, deletion('StatefulSet')))
   })
@@ -203,7 +203,7 @@ describe('a volume', () => {
   })
   test('of no record has no other made', () => {
     const observed = { ...settled, instance: { ...settled.instance, status: {} }, route: closed }
-    const remains = { ...nothing, ...set, volumes: [volumeOf({ isGoing: true, claimUid: undefined })] }
+    const remains = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, claimUid: undefined })] }
     expect(step(teardown({ ...observed, remains }, owner, now))).toEqual(is(50, deletion('StatefulSet')))
   })
   test('of no record is given back for the database that it was made for', () => {
@@ -213,7 +213,7 @@ describe('a volume', () => {
   })
   test.each<[string, VolumeFacts]>([
     ['that was never retained by us', volumeOf({ policyBefore: undefined })],
-    ['that goes by itself', volumeOf({ policyBefore: undefined, isGoing: true })],
+    ['that goes by itself', volumeOf({ policyBefore: undefined, isTerminating: true })],
   ])('%s is left alone', (_, volume) => {
     expect(step(teardownOf({ remains: { volumes: [volume] } }))).toEqual(is(95))
   })

@@ -81,7 +81,7 @@ export function teardown(
   if (isLeftAt(remains, 'volume'))
     return { actions: removeAt(remains, 'volume'), message: 'deleting the volume', progress: 70 }
   // Storage that two objects name may be kept for the one when the other goes.
-  if (remains.volumes.some(({ isGoing, policyBefore }) => isGoing && policyBefore !== undefined))
+  if (remains.volumes.some(({ isTerminating, policyBefore }) => isTerminating && policyBefore !== undefined))
     return { actions: [], message: 'waiting for the old volume to go', progress: 75 }
   const kept = givenBack(observed)
   if (kept.length > 0) return { actions: kept, message: 'deleting the data that were kept', progress: 80 }
@@ -104,14 +104,16 @@ function copiedFirst({ instance, remains, volumes: { bound, recorded } }: Observ
   const volumes = [...new Map([...read, ...others].map(volume => [volume.uid, volume])).values()]
   if (uid === undefined || volumes.some(({ name }) => name === copyName(uid))) return []
   return volumes
-    .filter(({ isGoing, policyBefore, claimUid }) => isGoing && policyBefore !== undefined && claimUid === uid)
+    .filter(
+      ({ isTerminating, policyBefore, claimUid }) => isTerminating && policyBefore !== undefined && claimUid === uid,
+    )
     .map(volume => ({ do: 'copy-volume', from: volume.name, uid: volume.uid, name: copyName(uid), owner }))
 }
 
 /** What was retained goes the way that its storage class wants, now that its claim is gone. Nothing waits for that. */
 const givenBack = ({ instance, remains: { volumes } }: Observed): Action[] =>
   volumes
-    .filter(({ isGoing, policyBefore }) => !isGoing && policyBefore !== undefined)
+    .filter(({ isTerminating, policyBefore }) => !isTerminating && policyBefore !== undefined)
     .map(({ name, uid }) => {
       const claimUid = instance.status?.volume?.uid ?? instance.metadata.uid
       return { do: 'change-volume', name, uid, change: { to: 'give-back', claimUid } }

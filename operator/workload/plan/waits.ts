@@ -1,8 +1,8 @@
-/** When an instance is looked at again even if nothing is heard of it, in ms since the epoch; and what of it is worth a write. */
+/** When to reconcile an instance again without an event, in ms since the epoch; and which change of its size is worth a write. */
 
 import { contestWakes } from '../../children/drift.ts'
-import { isHeldBack } from '../../member/storage/plan/growth.ts'
-import { isUnmade } from '../../member/storage/plan/unmade.ts'
+import { awaitsRetry } from '../../member/storage/plan/growth.ts'
+import { isUnprovisioned } from '../../member/storage/plan/unprovisioned.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 
@@ -12,7 +12,7 @@ export const earliest = (...times: (number | undefined)[]): number | undefined =
 }
 
 /** Of one that is to exist. */
-export const lookAgain = (observed: Observed, assessment: Assessment, now: number): number | undefined =>
+export const nextPassAt = (observed: Observed, assessment: Assessment, now: number): number | undefined =>
   earliest(
     nodeWake(observed, now),
     growthRetry(observed, assessment),
@@ -34,7 +34,7 @@ const provisioningMs = { first: 5_000, later: 30_000, after: 120_000 }
 function volumeWake(observed: Observed, now: number): number | undefined {
   const { volumes, children } = observed
   if (volumes.bound !== undefined && !volumes.bound.isMarked) return now + unmarkedMs
-  if (!isUnmade(observed)) return undefined
+  if (!isUnprovisioned(observed)) return undefined
   const { first, later, after } = provisioningMs
   const isFresh = now - Date.parse(children.claim?.metadata.creationTimestamp ?? '') < after
   return now + (isFresh ? first : later)
@@ -46,7 +46,7 @@ function growthRetry(
   { autogrown }: Assessment,
 ): number | undefined {
   const asked = [size?.spec.shape.storageSize, autogrown.storage].filter(storage => storage !== undefined)
-  const isHeld = claim && asked.some(storage => isHeldBack(growthRefusal, claim, storage))
+  const isHeld = claim && asked.some(storage => awaitsRetry(growthRefusal, claim, storage))
   return isHeld ? growthRefusal?.retryAt : undefined
 }
 

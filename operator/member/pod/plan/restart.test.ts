@@ -117,7 +117,7 @@ describe('a pod is deleted to be made anew', () => {
 
   test('by way of none at all, where the volume is to be bound anew', () => {
     const volume: VolumeFacts = {
-      ...{ name: 'pv', uid: 'pv-uid', isGoing: false, isRetained: true, policyBefore: 'Delete', isBound: true },
+      ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: true, policyBefore: 'Delete', isBound: true },
       ...{ claim: `databases/${claim.metadata.name}`, claimUid: claim.metadata.uid, isMarked: true },
       ...{ accessModes: [], capacity: '1Gi', storageClass: '', isProvisioned: true },
     }

@@ -6,7 +6,7 @@ import type { Size } from '../../../../crds/index.ts'
 import { type Given, settledDatabase } from '../../../testing/settled.ts'
 import type { Observed } from '../../../workload/observed.ts'
 import type { GrowthRefusal } from '../../observed.ts'
-import { sizeInForce } from '../size-in-force.ts'
+import { appliedSizeOf } from '../applied-size.ts'
 import { sizeAnnotation } from '../stateful-set.ts'
 import { comesIntoForce, recordedSize, type SizeState, sizeFinding, sizeState } from './size.ts'
 
@@ -81,19 +81,19 @@ describe('the size in force', () => {
     ['is not what says more than a version', 'medium-v1x', small],
     ['is as on record where the pod says none', undefined, small],
   ])('%s', (_, size, expected) => {
-    expect(sizeInForce(instance, templateOf('other-v1'), { ...running, size })).toEqual(expected)
+    expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size })).toEqual(expected)
   })
   test('is as on record where no pod runs', () => {
     const size = 'medium-v1'
-    expect(sizeInForce(instance, templateOf('other-v1'), undefined)).toEqual(small)
-    expect(sizeInForce(instance, templateOf('other-v1'), { ...running, size, address: undefined })).toEqual(small)
-    expect(sizeInForce(instance, templateOf('other-v1'), { ...running, size, terminating: true })).toEqual(small)
+    expect(appliedSizeOf(instance, templateOf('other-v1'), undefined)).toEqual(small)
+    expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size, address: undefined })).toEqual(small)
+    expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size, terminating: true })).toEqual(small)
   })
   test('without a record is that of the template, and without one what is asked', () => {
-    expect(sizeInForce(unrecorded, templateOf('other-v1'), undefined)).toEqual({ name: 'other', version: 1 })
-    expect(sizeInForce(unrecorded, templateOf(undefined), undefined)).toEqual(large)
-    expect(sizeInForce(unrecorded, undefined, undefined)).toEqual(large)
-    expect(sizeInForce({ ...instance, status: undefined }, undefined, undefined)).toEqual(large)
+    expect(appliedSizeOf(unrecorded, templateOf('other-v1'), undefined)).toEqual({ name: 'other', version: 1 })
+    expect(appliedSizeOf(unrecorded, templateOf(undefined), undefined)).toEqual(large)
+    expect(appliedSizeOf(unrecorded, undefined, undefined)).toEqual(large)
+    expect(appliedSizeOf({ ...instance, status: undefined }, undefined, undefined)).toEqual(large)
   })
 })
 
@@ -237,8 +237,8 @@ describe('a size that is asked for', () => {
   })
 
   test('of which nothing is known keeps one of which nothing is known', () => {
-    const inForce = { pinned: small, size: undefined }
-    expect(stateOf(asking(growing, { rest: { inForce } }))).toMatchObject({ effective: small, shape: undefined })
+    const appliedSize = { pinned: small, size: undefined }
+    expect(stateOf(asking(growing, { rest: { appliedSize } }))).toMatchObject({ effective: small, shape: undefined })
   })
   test('is another where only its version is', () => {
     const given = asking(growing, { spec: { size: { name: 'small', version: 2 } } })
@@ -338,10 +338,10 @@ describe('a size that could not come into force when it was asked for', () => {
     ['while it is suspended', { spec: { suspended: true } }],
     [
       'where there is no such size',
-      { spec: { size: small }, rest: { size: undefined, inForce: { pinned: large, size: undefined } } },
+      { spec: { size: small }, rest: { size: undefined, appliedSize: { pinned: large, size: undefined } } },
     ],
     ['where none was ever in force', { status: { size: undefined } }],
-    ['where it is in force', {}, { inForce: { pinned: large, size: largeSize } }],
+    ['where it is in force', {}, { appliedSize: { pinned: large, size: largeSize } }],
   ])('does not %s', (_, given, rest) => {
     expect(comes(given, rest)).toBe(false)
   })

@@ -8,7 +8,7 @@ import type { PinnedSize, SizeShape } from '../../../../crds/index.ts'
 import { conditionOf, type Finding, no } from '../../../objects/conditions.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { type Growth, growthOf } from '../../storage/plan/growth.ts'
-import { isUnmade } from '../../storage/plan/unmade.ts'
+import { isUnprovisioned } from '../../storage/plan/unprovisioned.ts'
 import { sizeText } from '../stateful-set.ts'
 import { sizeNotFound } from './catalogue.ts'
 import { mayStop } from './stop.ts'
@@ -44,18 +44,18 @@ const sameSize = (left: PinnedSize, right: PinnedSize): boolean =>
   left.name === right.name && left.version === right.version
 
 export function sizeState(observed: ObservedMember): SizeState {
-  const { instance, children, size, inForce } = observed
+  const { instance, children, size, appliedSize } = observed
   const asked = instance.spec.size
   const wished: SizeState = { effective: asked, shape: size?.spec.shape, hindrance: undefined }
   // A claim that waits for its volume is replaced, so that nothing has to grow.
-  if (size !== undefined && isUnmade(observed)) return wished
+  if (size !== undefined && isUnprovisioned(observed)) return wished
   const { claim } = children
   const growth = size && claim && growthOf(claim, size.spec.shape.storageSize, observed.growthRefusal)
   const hindrance = growth && hindranceOf(growth, observed)
-  if (sameSize(asked, inForce.pinned)) return { ...wished, shortfall: hindrance }
+  if (sameSize(asked, appliedSize.pinned)) return { ...wished, shortfall: hindrance }
   const kept = (hindrance: Hindrance): SizeState => ({
-    effective: inForce.pinned,
-    shape: inForce.size?.spec.shape,
+    effective: appliedSize.pinned,
+    shape: appliedSize.size?.spec.shape,
     hindrance,
   })
   if (size === undefined) return kept({ reason: 'SizeNotFound', message: sizeNotFound(asked), passes: false })
@@ -109,7 +109,7 @@ export function recordedSize(
 ): PinnedSize | undefined {
   const { instance, pod } = observed
   const { spec, status } = instance
-  if (isUnmade(observed)) return undefined
+  if (isUnprovisioned(observed)) return undefined
   const runs = pod !== undefined && !pod.terminating && pod.size === sizeText(effective)
   const rests = spec.suspended && pod === undefined && isPrepared
   if (runs || rests) return effective
@@ -145,13 +145,13 @@ export function sizeFinding(
  * it is an operation of its own.
  */
 export const comesIntoForce = (observed: ObservedMember, { effective }: SizeState): boolean => {
-  const { instance, inForce } = observed
+  const { instance, appliedSize } = observed
   return (
     observed.isAtRest &&
     mayStop(observed) &&
     !instance.spec.suspended &&
     instance.status?.size !== undefined &&
     sameSize(effective, instance.spec.size) &&
-    !sameSize(effective, inForce.pinned)
+    !sameSize(effective, appliedSize.pinned)
   )
 }

@@ -5,8 +5,8 @@
 
 import { conditionOf } from '../../../objects/conditions.ts'
 import type { ObservedMember } from '../../observed.ts'
-import { isKept, mayRunOnRecorded, perilOf } from '../../storage/plan/peril.ts'
-import { isToBeReplaced } from '../../storage/plan/unmade.ts'
+import { isToBeReplaced } from '../../storage/plan/unprovisioned.ts'
+import { mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from '../../storage/plan/volume-state.ts'
 import { sizeText } from '../stateful-set.ts'
 
 /**
@@ -14,9 +14,9 @@ import { sizeText } from '../stateful-set.ts'
  * where the claim is lost, the volume may be there all the same, under a Postgres that runs.
  */
 export function mayStop(observed: ObservedMember): boolean {
-  const peril = perilOf(observed)
-  if (peril === 'none' || isKept(observed)) return true
-  return peril === 'lost' && !mayRunOnRecorded(observed)
+  const state = volumeStateOf(observed)
+  if (state === 'safe' || outlivesClaim(observed)) return true
+  return state === 'lost' && !mayRunOnRecordedVolume(observed)
 }
 
 /**
@@ -24,15 +24,15 @@ export function mayStop(observed: ObservedMember): boolean {
  * that its pod is deleted for another to be made.
  */
 export const stopsToRebind = (observed: ObservedMember): boolean => {
-  const peril = perilOf(observed)
-  return peril === 'going' || peril === 'detached'
+  const state = volumeStateOf(observed)
+  return state === 'terminating' || state === 'released'
 }
 
 /** Whether another size is on its way. A claim that goes does not grow any more, so the new claim comes first. */
-function isResizing({ instance, inForce, size }: ObservedMember): boolean {
+function isResizing({ instance, appliedSize, size }: ObservedMember): boolean {
   const { spec, status } = instance
   const runs = conditionOf(status, 'Progressing')?.status === 'True'
-  return runs && size !== undefined && sizeText(spec.size) !== sizeText(inForce.pinned)
+  return runs && size !== undefined && sizeText(spec.size) !== sizeText(appliedSize.pinned)
 }
 
 /**
@@ -43,7 +43,7 @@ export const isHeld = (observed: ObservedMember): boolean => {
   const { instance, children, pod, held } = observed
   if (held === undefined || !instance.spec.suspended || children.statefulSet?.spec?.replicas === 0) return false
   const isUp = pod?.address !== undefined && !pod.terminating
-  return isUp || (children.statefulSet !== undefined && perilOf(observed) === 'none')
+  return isUp || (children.statefulSet !== undefined && volumeStateOf(observed) === 'safe')
 }
 
 /** Whether a suspension may stop the pod that there is. */
@@ -52,14 +52,14 @@ const maySuspend = (observed: ObservedMember): boolean => mayStop(observed) && !
 /** Whether no pod is to run: fenced off, suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
 export function isStopped(observed: ObservedMember): boolean {
   const { instance, children, pod } = observed
-  const peril = perilOf(observed)
+  const state = volumeStateOf(observed)
   if (instance.isFenced) return pod === undefined || mayStop(observed)
-  if (peril === 'lost') return !mayRunOnRecorded(observed) || (instance.spec.suspended && maySuspend(observed))
+  if (state === 'lost') return !mayRunOnRecordedVolume(observed) || (instance.spec.suspended && maySuspend(observed))
   if (isToBeReplaced(observed)) return true
   if (stopsToRebind(observed) && mayStop(observed)) {
     // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
     const isDown = pod === undefined || pod.terminating || pod.address === undefined
-    if (peril === 'detached' || isDown || isResizing(observed)) return true
+    if (state === 'released' || isDown || isResizing(observed)) return true
     if (children.statefulSet?.spec?.replicas === 0) return true
   }
   return instance.spec.suspended && ((pod === undefined && !isHeld(observed)) || maySuspend(observed))

@@ -6,10 +6,10 @@ import type { ObservedMember } from '../../observed.ts'
 import { presentAnswer } from '../answer.ts'
 
 /**
- * Whether what was last found of a Postgres stands: none is known of it in its present run, be it that the operator has
- * not looked since it started, or that Postgres has been too slow to answer.
+ * Whether the condition Ready stays True although nothing is known of the present run of Postgres: the operator has not probed since
+ * it started, or Postgres has been too slow to answer.
  */
-export function stands({ instance, pod, postgres }: ObservedMember): boolean {
+export function isStillReady({ instance, pod, postgres }: ObservedMember): boolean {
   const isUnknown = postgres === undefined || (postgres.run === pod?.run && postgres.answer === undefined)
   return isUnknown && conditionOf(instance.status, 'Ready')?.status === 'True'
 }

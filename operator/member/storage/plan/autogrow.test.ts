@@ -284,11 +284,11 @@ describe('a claim', () => {
   test.each<[string, Given]>([
     [
       'that its size is not in force',
-      { changes: { inForce: { ...serves.inForce, pinned: { name: 'small', version: 2 } } } },
+      { changes: { appliedSize: { ...serves.appliedSize, pinned: { name: 'small', version: 2 } } } },
     ],
     [
       'that another size is in force',
-      { changes: { inForce: { ...serves.inForce, pinned: { name: 'large', version: 1 } } } },
+      { changes: { appliedSize: { ...serves.appliedSize, pinned: { name: 'large', version: 1 } } } },
     ],
     ['that something hinders its size', { size: { hindrance: no('SizeNotFound', '') } }],
     ['that its size has too little', { size: { shortfall: no('Growing', '') } }],

@@ -16,7 +16,7 @@ import type { StorageStatus } from '../../../objects/instance.ts'
 import type { ObservedMember } from '../../observed.ts'
 import type { SizeState } from '../../pod/plan/size.ts'
 import { presentAnswer } from '../../postgres/answer.ts'
-import { growthOf, isHeldBack, resizedClaim } from './growth.ts'
+import { awaitsRetry, growthOf, resizedClaim } from './growth.ts'
 
 export type Autogrowth = {
   /** What the volume is to have by now. */
@@ -66,13 +66,13 @@ function fullness(
 
 /** Whether volume and size are as they are to be, so that nothing else asks for storage. */
 const isSettled = (observed: ObservedMember, { hindrance, shortfall }: SizeState): boolean => {
-  const { instance, inForce } = observed
+  const { instance, appliedSize } = observed
   const { name, version } = instance.spec.size
   return (
     hindrance === undefined &&
     shortfall === undefined &&
-    inForce.pinned.name === name &&
-    inForce.pinned.version === version
+    appliedSize.pinned.name === name &&
+    appliedSize.pinned.version === version
   )
 }
 
@@ -113,7 +113,7 @@ export function autogrowth(observed: ObservedMember, size: SizeState, now: numbe
       finding: no('AtMaximum', `${why}, and has ${capacity}: storage.autogrow.maxSize is ${autogrow.maxSize}`),
       status,
     }
-  const isHeld = isHeldBack(observed.growthRefusal, claim, storage)
+  const isHeld = awaitsRetry(observed.growthRefusal, claim, storage)
   const finding = isHeld
     ? no('GrowthRefused', `${why}, and must not grow to ${storage}: ${observed.growthRefusal?.message}`)
     : no('Growing', `${why}: it grows from ${capacity} to ${storage}`)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
 import type { GrowthRefusal } from '../../observed.ts'
-import { type Growth, growthOf, isHeldBack, resizedClaim } from './growth.ts'
+import { awaitsRetry, type Growth, growthOf, resizedClaim } from './growth.ts'
 
 type Told = {
   asks?: string
@@ -100,10 +100,10 @@ describe('how far a volume has grown to 2Gi', () => {
   })
 
   test('what was refused is asked for again only when it is due', () => {
-    expect(isHeldBack(refusal, claimOf({}), '2Gi')).toBe(true)
-    expect(isHeldBack({ ...refusal, isDue: true }, claimOf({}), '2Gi')).toBe(false)
-    expect(isHeldBack(refusal, claimOf({}), '3Gi')).toBe(false)
-    expect(isHeldBack(undefined, claimOf({}), '2Gi')).toBe(false)
+    expect(awaitsRetry(refusal, claimOf({}), '2Gi')).toBe(true)
+    expect(awaitsRetry({ ...refusal, isDue: true }, claimOf({}), '2Gi')).toBe(false)
+    expect(awaitsRetry(refusal, claimOf({}), '3Gi')).toBe(false)
+    expect(awaitsRetry(undefined, claimOf({}), '2Gi')).toBe(false)
   })
 })
 

@@ -38,7 +38,7 @@ const concerns = (refusal: GrowthRefusal, claim: PersistentVolumeClaim, storage:
   refusal.claim === claim.metadata.uid && refusal.storage === canonicalQuantity(storage)
 
 /** Whether this growth was refused and is not to be asked for again yet. */
-export const isHeldBack = (
+export const awaitsRetry = (
   refusal: GrowthRefusal | undefined,
   claim: PersistentVolumeClaim,
   storage: string,

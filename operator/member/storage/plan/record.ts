@@ -10,7 +10,7 @@ import { ownerUidOf } from '../../../objects/ownership.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { type Answered, isOwn } from '../../postgres/answer.ts'
 import { systemIdentifierOf } from '../claim.ts'
-import { isRebound, mayRunOnRecorded } from './peril.ts'
+import { isRebound, mayRunOnRecordedVolume } from './volume-state.ts'
 
 /**
  * The record that a claim gives by itself, where the database's own is missing or names a claim that is gone: the
@@ -47,7 +47,7 @@ function isProven({ instance, pod }: ObservedMember, claim: PersistentVolumeClai
 
 /** Whether the volume on record is gone for good: no claim or pod has it, and the cluster does not know it any more. */
 const isGone = (observed: ObservedMember): boolean =>
-  observed.volumes.recorded === undefined && !mayRunOnRecorded(observed)
+  observed.volumes.recorded === undefined && !mayRunOnRecordedVolume(observed)
 
 /** The record after a pass. Its volume's name is there before anything is done that only the volume survives. */
 export function nextRecord(observed: ObservedMember, answered: Answered): VolumeRecord | undefined {

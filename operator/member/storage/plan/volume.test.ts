@@ -9,9 +9,9 @@ import { marks } from '../../../workload/plan/marks.ts'
 import type { PostgresAnswer } from '../../observed.ts'
 import type { PodFacts } from '../../pod/pod.ts'
 import { presentAnswer } from '../../postgres/answer.ts'
-import { checksumMessage, isFull, stands, writeHangs } from '../../postgres/plan/health.ts'
+import { checksumMessage, isFull, isStillReady, writeHangs } from '../../postgres/plan/health.ts'
 import type { VolumeFacts } from '../persistent-volume.ts'
-import { isToBeReplaced, isUnmade, replacement, unmadeMessage } from './unmade.ts'
+import { isToBeReplaced, isUnprovisioned, replacement, unprovisionedMessage } from './unprovisioned.ts'
 import { volumeFinding } from './volume.ts'
 
 const at = '2026-01-01T00:00:00Z'
@@ -47,7 +47,7 @@ function observedOf(given: Given = {}): Observed {
   const { suspended = false, isReady = true, replicas = 1, changes = {} } = given
   const status = isReady ? ('True' as const) : ('False' as const)
   const volume = given.volume && {
-    ...{ name: 'pv', uid: 'pv-uid', isGoing: false, isRetained: false, policyBefore: undefined, isBound: true },
+    ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: false, policyBefore: undefined, isBound: true },
     ...{ claim: `${found?.metadata.namespace}/${found?.metadata.name}`, claimUid: uid, isMarked: true },
     ...{ accessModes: [], capacity: '1Gi', storageClass: '', isProvisioned: true },
     ...given.volume,
@@ -143,7 +143,7 @@ describe('a volume', () => {
       answer,
       ['VolumeBeingDeleted', 'False'],
     ],
-    ['that goes itself', { volume: { isGoing: true } }, answer, ['VolumeBeingDeleted', 'False']],
+    ['that goes itself', { volume: { isTerminating: true } }, answer, ['VolumeBeingDeleted', 'False']],
     [
       'whose claim is gone',
       { claim: undefined, volume: { isRetained: true } },
@@ -215,7 +215,7 @@ describe('a volume', () => {
     )
     const named = { record: { ...recorded, volumeName: 'pv-7' }, claim: going, volume: { isRetained: true } }
     expect(messageOf(named)).toMatch(new RegExp(`volume claim ${recorded.claim}: .* kept on volume pv-7`))
-    expect(messageOf({ volume: { isGoing: true } })).toMatch(/deletes the volume pv: it goes/)
+    expect(messageOf({ volume: { isTerminating: true } })).toMatch(/deletes the volume pv: it goes/)
     expect(messageOf({ claim: undefined, volume: { isRetained: true } })).toMatch(/is being bound to a new claim/)
   })
 })
@@ -240,7 +240,7 @@ describe('what Postgres said', () => {
     ['it answered', {}, false],
     ['nothing was found before', { postgres: undefined, isReady: false }, false],
   ])('before stands where %s', (_, given, is) => {
-    expect(stands(observedOf(given))).toBe(is)
+    expect(isStillReady(observedOf(given))).toBe(is)
   })
 
   const full = { ...facts, answer: { ...answer, hasRoom: false } }
@@ -268,7 +268,7 @@ describe('a claim without a volume', () => {
   const going = claimOf('Pending', { deletionTimestamp: at }, { volumeName: undefined })
   const large = claimOf('Pending', { annotations: {} }, { resources: { requests: { storage: '9Gi' } } })
 
-  test.each<[string, Given, [isUnmade: boolean, isToBeReplaced: boolean]]>([
+  test.each<[string, Given, [isUnprovisioned: boolean, isToBeReplaced: boolean]]>([
     ['waits', waiting, [true, false]],
     ['waits before it has a status', { ...waiting, claim: claimOf(undefined) }, [true, false]],
     ['waits also before its pod', { ...waiting, pod: undefined }, [true, false]],
@@ -297,7 +297,7 @@ describe('a claim without a volume', () => {
     ],
   ])('%s', (_, given, expected) => {
     const observed = observedOf(given)
-    expect([isUnmade(observed), isToBeReplaced(observed)]).toEqual(expected)
+    expect([isUnprovisioned(observed), isToBeReplaced(observed)]).toEqual(expected)
   })
 
   const letGo = { do: 'delete', kind: 'PersistentVolumeClaim', name: found.metadata.name, uid }
@@ -322,17 +322,17 @@ describe('a claim without a volume', () => {
 
   test('is told of as the cluster tells', () => {
     const trouble = { reason: 'Unschedulable', message: 'no storage', refusal: undefined, diskFull: false }
-    expect(unmadeMessage(observedOf(waiting))).toBeUndefined()
-    expect(unmadeMessage(observedOf({}))).toBeUndefined()
+    expect(unprovisionedMessage(observedOf(waiting))).toBeUndefined()
+    expect(unprovisionedMessage(observedOf({}))).toBeUndefined()
     expect(
-      unmadeMessage(observedOf({ changes: { provisioning: 'too large' } })),
+      unprovisionedMessage(observedOf({ changes: { provisioning: 'too large' } })),
       'of one that has a volume',
     ).toBeUndefined()
-    expect(unmadeMessage(observedOf({ ...waiting, claim: large }))).toMatch(/is being replaced/)
-    expect(unmadeMessage(observedOf({ ...waiting, changes: { provisioning: 'too large' } }))).toMatch(
+    expect(unprovisionedMessage(observedOf({ ...waiting, claim: large }))).toMatch(/is being replaced/)
+    expect(unprovisionedMessage(observedOf({ ...waiting, changes: { provisioning: 'too large' } }))).toMatch(
       /yet: too large; /,
     )
-    expect(unmadeMessage(observedOf({ ...waiting, pod: { ...down, trouble } }))).toMatch(/yet: no storage; /)
+    expect(unprovisionedMessage(observedOf({ ...waiting, pod: { ...down, trouble } }))).toMatch(/yet: no storage; /)
   })
 })
 

@@ -9,9 +9,9 @@ import type { VolumeRecord } from '../../../objects/instance.ts'
 import type { ObservedMember } from '../../observed.ts'
 import type { Answered } from '../../postgres/answer.ts'
 import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from '../../postgres/plan/health.ts'
-import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
 import { retainedMessage } from './retained.ts'
-import { unmadeMessage } from './unmade.ts'
+import { unprovisionedMessage } from './unprovisioned.ts'
+import { mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from './volume-state.ts'
 
 /** What `espalier instance prepare` refuses because of what it found on the volume. */
 const fatalRefusals: Partial<Record<RefusalReason, string>> = {
@@ -32,8 +32,8 @@ export function volumeFinding(observed: ObservedMember, answered: Answered): { f
   const { claim } = children
   const retained = retainedMessage(observed)
   if (retained !== undefined) return fatal('VolumeRetained', retained)
-  const peril = perilOf(observed)
-  if (recorded !== undefined && peril === 'lost') return fatal('VolumeLost', lostMessage(observed, recorded))
+  const state = volumeStateOf(observed)
+  if (recorded !== undefined && state === 'lost') return fatal('VolumeLost', lostMessage(observed, recorded))
   const expected = recorded?.systemIdentifier ?? instance.dataSource?.systemIdentifier
   if (expected !== undefined && answered !== undefined && answered.systemIdentifier !== expected)
     return fatal(
@@ -43,7 +43,8 @@ export function volumeFinding(observed: ObservedMember, answered: Answered): { f
   const trouble = pod?.trouble
   const refusal = trouble?.refusal === undefined ? undefined : fatalRefusals[trouble.refusal]
   if (trouble && refusal !== undefined) return fatal(refusal, trouble.message)
-  if (peril === 'going' || peril === 'detached') return { finding: no('VolumeBeingDeleted', perilMessage(observed)) }
+  if (state === 'terminating' || state === 'released')
+    return { finding: no('VolumeBeingDeleted', deletionMessage(observed)) }
   if (trouble?.diskFull) return { finding: no('DiskFull', `the volume is full: ${trouble.message}`) }
   if (answered?.hasRoom === false)
     return { finding: no('DiskFull', 'the volume is full: Postgres can read, and cannot write') }
@@ -58,7 +59,7 @@ export function volumeFinding(observed: ObservedMember, answered: Answered): { f
   return {
     finding: bound
       ? yes('Bound', 'the volume is there')
-      : no('Pending', unmadeMessage(observed) ?? 'the volume is being made'),
+      : no('Pending', unprovisionedMessage(observed) ?? 'the volume is being made'),
   }
 }
 
@@ -67,8 +68,8 @@ function lostMessage(observed: ObservedMember, { claim: name, uid }: VolumeRecor
   const { instance, children, volumes } = observed
   const isReplaced = children.claim !== undefined && children.claim.metadata.uid !== uid
   const gone = `the volume claim ${name} that holds the data is gone${isReplaced ? '; another one has its name' : ''}`
-  const runs = mayRunOnRecorded(observed) ? '; Postgres runs on, and is not stopped' : ''
-  const isWaiting = isReplaced && volumes.recorded !== undefined && isKept(observed)
+  const runs = mayRunOnRecordedVolume(observed) ? '; Postgres runs on, and is not stopped' : ''
+  const isWaiting = isReplaced && volumes.recorded !== undefined && outlivesClaim(observed)
   const remedy = isWaiting
     ? `the data are kept on volume ${volumes.recorded?.name}: suspend the database and delete that claim, and the volume gets one of its own`
     : `put it back with its volume, or restore the database from a backup${instance.metadata.deletionTimestamp === undefined ? '. Do not delete the database: its backups would be deleted as well' : ''}`
@@ -76,14 +77,14 @@ function lostMessage(observed: ObservedMember, { claim: name, uid }: VolumeRecor
 }
 
 /** What will become of the data of a volume that somebody deletes, and when. */
-function perilMessage(observed: ObservedMember): string {
+function deletionMessage(observed: ObservedMember): string {
   const { instance, children, volumes } = observed
   const { claim = '', volumeName } = instance.status?.volume ?? {}
-  if (perilOf(observed) === 'detached')
+  if (volumeStateOf(observed) === 'released')
     return `the volume claim ${claim} was deleted: its volume ${volumeName} is kept, and is being bound to a new claim`
   const isClaim = children.claim?.metadata.deletionTimestamp !== undefined
   const what = isClaim ? `the volume claim ${claim}` : `the volume ${volumes.bound?.name}`
-  if (!isKept(observed))
+  if (!outlivesClaim(observed))
     return `somebody deletes ${what}: it goes when Postgres stops, so nothing of ours stops Postgres before the volume is set to Retain`
   return `somebody deletes ${what}: the data are kept on volume ${volumeName}, which is set to Retain. Postgres serves on; when it next stops (suspended and resumed, resized or restarted) the volume is bound to a new claim, and nothing is lost`
 }

@@ -1,7 +1,7 @@
 /**
- * Remembers what the operator put back on the children of an owner. A manager that changes a field again each time it is
- * put back gets a condition that names both, and the next try waits. A field that is there again in the answer to the
- * very write that removed it is the cluster's own (a default, a webhook): it stays. A new process learns the same again.
+ * Remembers which fields the operator restored on the children of an owner. If a manager changes a field again after each restore, a
+ * condition names both, and the next restore waits. A field that is in the response to the very write that removed it is the cluster's own
+ * (a default, a webhook) and stays.
  */
 import type { AnyObject } from '../../cluster/index.ts'
 import type { Drift } from '../objects/foreign-fields.ts'
@@ -53,7 +53,7 @@ export type Correction = {
   mark: string
 }
 
-export type DriftBook = {
+export type DriftHistory = {
   of(key: string): Drifts
   /** A child was written. */
   wrote(key: string, object: AnyObject): void
@@ -70,7 +70,7 @@ type Entry = { uid: string | undefined; fields: Map<string, Field>; tolerated: S
 const limitOf = ({ mark }: Pick<Field, 'mark'>): number => (mark === undefined ? atOnce.any : atOnce.same)
 const pauseAfter = (beyond: number): number => Math.min(lastPauseMs, firstPauseMs * 2 ** beyond)
 
-export function createDriftBook(now: () => number): DriftBook {
+export function createDriftHistory(now: () => number): DriftHistory {
   const books = new Map<string, Map<string, Entry>>()
   /** Of the owners that were written last. */
   const written = new Map<string, Map<string, string>>()

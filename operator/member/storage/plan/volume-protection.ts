@@ -1,8 +1,7 @@
 /**
- * What is done for a volume that somebody deletes, each step by looking what is there: it is set to `Retain` at once, and
- * where the volume's own object goes, a second one is made for the same storage; when Postgres stops, the old claim
- * goes, a new one of the same name takes the volume, and the reclaim policy is given back. Which volume it is stands in the
- * record by then (record.ts), so that a crash at any point loses nothing.
+ * Protects a volume that somebody deletes. Its reclaim policy becomes `Retain` at once; if the PersistentVolume itself is deleted, a second
+ * one is created for the same storage. When Postgres stops, the old claim is deleted, a new one with the same name binds the volume, and
+ * the reclaim policy is restored. The volume is on record by then (record.ts), so a crash after any step loses no data.
  */
 
 import type { DeleteAction } from '../../../children/actions.ts'
@@ -12,7 +11,7 @@ import { isStopped } from '../../pod/plan/stop.ts'
 import type { StorageAction } from '../actions.ts'
 import { reboundClaimDraft } from '../claim.ts'
 import { copyName, type VolumeChange, type VolumeFacts } from '../persistent-volume.ts'
-import { isKept, perilOf } from './peril.ts'
+import { outlivesClaim, volumeStateOf } from './volume-state.ts'
 
 const change = ({ name, uid }: VolumeFacts, to: VolumeChange): StorageAction => ({
   do: 'change-volume',
@@ -31,21 +30,21 @@ function reserved({ instance, children: { claim }, volumes }: ObservedMember, ow
   if (record === undefined || volume === undefined || claim?.metadata.uid !== record.uid) return []
   const { name, namespace = '', uid = '', deletionTimestamp } = claim.metadata
   const isOurs = claim.spec?.volumeName === volume.name && claim.status?.phase !== 'Pending'
-  if (!isOurs || volume.isGoing || deletionTimestamp !== undefined) return []
+  if (!isOurs || volume.isTerminating || deletionTimestamp !== undefined) return []
   // Without a uid it is reserved for whatever claim has this name, which is ours.
   if (volume.claim === `${namespace}/${name}` && (volume.claimUid ?? uid) === uid) return []
   return [change(volume, { to: 'reserve', owner, claim: { namespace, name, uid } })]
 }
 
-export function rescue(observed: ObservedMember, owner: Owner): (StorageAction | DeleteAction)[] {
+export function protectVolume(observed: ObservedMember, owner: Owner): (StorageAction | DeleteAction)[] {
   const reservation = reserved(observed, owner)
   if (reservation.length > 0) return reservation
-  switch (perilOf(observed)) {
-    case 'none':
+  switch (volumeStateOf(observed)) {
+    case 'safe':
       return atRest(observed, owner)
-    case 'going':
+    case 'terminating':
       return [...secured(observed, owner, observed.volumes.bound), ...withoutClaim(observed)]
-    case 'detached':
+    case 'released':
       return [...secured(observed, owner, observed.volumes.recorded), ...rebound(observed, owner)]
     case 'lost':
       // What is on record may be there all the same, under a Postgres that runs.
@@ -81,7 +80,7 @@ function secured(
   const { uid } = instance.status?.volume ?? {}
   if (volume === undefined || uid === undefined) return []
   if (!volume.isRetained) return [change(volume, { to: 'retain', owner })]
-  return volume.isGoing && copy === undefined
+  return volume.isTerminating && copy === undefined
     ? [{ do: 'copy-volume', from: volume.name, uid: volume.uid, name: copyName(uid), owner }]
     : []
 }
@@ -91,7 +90,7 @@ function withoutClaim(observed: ObservedMember): DeleteAction[] {
   const { children, pod } = observed
   const { claim, statefulSet } = children
   // The claim holds its volume as a pod does: it goes when the data outlive it, and not before.
-  if (!isKept(observed)) return []
+  if (!outlivesClaim(observed)) return []
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
   const isStill = pod === undefined && (statefulSet?.spec?.replicas ?? 0) === 0
   if (!isStill || !isStopped(observed)) return []
@@ -105,7 +104,7 @@ function rebound(observed: ObservedMember, owner: Owner): (StorageAction | Delet
   const { claim } = children
   const { recorded: volume } = volumes
   const record = instance.status?.volume
-  if (!isKept(observed) || pod !== undefined || volume === undefined || record === undefined) return []
+  if (!outlivesClaim(observed) || pod !== undefined || volume === undefined || record === undefined) return []
   if (claim?.metadata.uid === record.uid) {
     const { name, namespace = '', uid = '', deletionTimestamp } = claim.metadata
     return deletionTimestamp === undefined

@@ -8,9 +8,9 @@ import { isHeld, isStopped, mayStop, stopsToRebind } from '../../pod/plan/stop.t
 import type { PodFacts } from '../../pod/pod.ts'
 import { reboundClaimDraft } from '../claim.ts'
 import type { VolumeFacts } from '../persistent-volume.ts'
-import { isKept, isRebound, mayRunOnRecorded, perilOf } from './peril.ts'
 import { nextRecord, recordFromClaim } from './record.ts'
-import { rescue } from './rescue.ts'
+import { protectVolume } from './volume-protection.ts'
+import { isRebound, mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from './volume-state.ts'
 
 const at = '2026-01-01T00:00:00Z'
 const world = emptyWorld()
@@ -36,7 +36,7 @@ const anew = claimOf({ uid: 'claim-2' })
 const theirs = claimOf({ uid: 'claim-2', annotations: { ...ownerMarks({ ...owner, uid: 'another' }) } })
 
 const volumeOf = (changes: Partial<VolumeFacts> = {}): VolumeFacts => ({
-  ...{ name: 'pv', uid: 'pv-uid', isGoing: false, isRetained: false, policyBefore: undefined, isBound: true },
+  ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: false, policyBefore: undefined, isBound: true },
   ...{ claim: `${namespace}/${name}`, claimUid: 'claim-1', isMarked: true, accessModes: ['ReadWriteOnce'] },
   ...{ capacity: '1Gi', storageClass: 'fast', isProvisioned: true },
   ...changes,
@@ -99,28 +99,28 @@ function observedOf(given: Given = {}): Observed {
   }
 }
 
-const [kept, goingVolume] = [volumeOf(retained), volumeOf({ ...retained, isGoing: true })]
+const [kept, goingVolume] = [volumeOf(retained), volumeOf({ ...retained, isTerminating: true })]
 const unclaimed = volumeOf({ ...retained, claimUid: undefined })
 const ofAnother = volumeOf({ ...retained, claim: `${namespace}/other` })
 
-describe('the peril of a volume', () => {
-  test.each<[string, Given, ReturnType<typeof perilOf>]>([
-    ['that serves is none', {}, 'none'],
-    ['before there is one on record is none', { record: undefined, claim: undefined }, 'none'],
-    ['whose claim is being deleted: it goes', { claim: going }, 'going'],
-    ['that is being deleted itself: it goes', { volume: goingVolume }, 'going'],
+describe('the state of a volume', () => {
+  test.each<[string, Given, ReturnType<typeof volumeStateOf>]>([
+    ['that serves is safe', {}, 'safe'],
+    ['before there is one on record is safe', { record: undefined, claim: undefined }, 'safe'],
+    ['whose claim is being deleted is terminating', { claim: going }, 'terminating'],
+    ['that is being deleted itself is terminating', { volume: goingVolume }, 'terminating'],
     ['whose claim has lost it', { claim: claimOf({}, 'Lost'), volume: undefined }, 'lost'],
-    ['whose claim has lost it, and is there all the same', { claim: claimOf({}, 'Lost'), volume: kept }, 'detached'],
-    ['whose claim is gone', { claim: undefined, volume: kept, bound: undefined }, 'detached'],
-    ['whose claim is gone, and which waits for none', { claim: undefined, volume: unclaimed }, 'detached'],
+    ['whose claim has lost it, and is there all the same', { claim: claimOf({}, 'Lost'), volume: kept }, 'released'],
+    ['whose claim is gone', { claim: undefined, volume: kept, bound: undefined }, 'released'],
+    ['whose claim is gone, and which waits for none', { claim: undefined, volume: unclaimed }, 'released'],
     ['that is gone with its claim', { claim: undefined, volume: undefined }, 'lost'],
     ['that is reserved for another claim', { claim: undefined, volume: ofAnother }, 'lost'],
     ['that another claim has by uid', { claim: undefined, volume: volumeOf({ claimUid: 'claim-9' }) }, 'lost'],
-    ['that is emptied', { claim: undefined, volume: volumeOf({ isGoing: true }) }, 'lost'],
-    ['that goes, and is kept', { claim: undefined, volume: goingVolume }, 'detached'],
-    ['with a claim of ours anew', { claim: anew, volume: volumeOf({ ...retained, claimUid: 'claim-2' }) }, 'detached'],
-    ['with a claim of ours anew, and which waits for none', { claim: anew, volume: unclaimed }, 'detached'],
-    ['with a claim of ours anew, not bound yet', { claim: anew, volume: kept }, 'detached'],
+    ['that is emptied', { claim: undefined, volume: volumeOf({ isTerminating: true }) }, 'lost'],
+    ['that goes, and is kept', { claim: undefined, volume: goingVolume }, 'released'],
+    ['with a claim of ours anew', { claim: anew, volume: volumeOf({ ...retained, claimUid: 'claim-2' }) }, 'released'],
+    ['with a claim of ours anew, and which waits for none', { claim: anew, volume: unclaimed }, 'released'],
+    ['with a claim of ours anew, not bound yet', { claim: anew, volume: kept }, 'released'],
     ["with somebody else's claim by its name", { claim: theirs, volume: kept }, 'lost'],
     [
       'with a claim of ours for another volume by its name',
@@ -132,8 +132,8 @@ describe('the peril of a volume', () => {
       { claim: anew, volume: kept, record: { claim: name, uid: 'claim-1', systemIdentifier: '7' } },
       'lost',
     ],
-  ])('%s', (_, given, peril) => {
-    expect(perilOf(observedOf(given))).toBe(peril)
+  ])('%s', (_, given, state) => {
+    expect(volumeStateOf(observedOf(given))).toBe(state)
   })
 
   test.each<[string, PersistentVolumeClaim, Given, boolean]>([
@@ -163,7 +163,7 @@ describe('whether the data outlive the claim', () => {
     ['whatever a strange claim has', { claim: theirs, volume: kept, bound: volumeOf({ name: 'pv-9' }) }, true],
     ['also where no claim has it', { claim: undefined, volume: kept, bound: undefined }, true],
   ])('%s', (_, given, is) => {
-    expect(isKept(observedOf(given))).toBe(is)
+    expect(outlivesClaim(observedOf(given))).toBe(is)
   })
 })
 
@@ -189,7 +189,7 @@ describe('whether Postgres may be running on the volume on record', () => {
       true,
     ],
   ])('%s', (_, given, is) => {
-    expect(mayRunOnRecorded(observedOf(given))).toBe(is)
+    expect(mayRunOnRecordedVolume(observedOf(given))).toBe(is)
   })
 })
 
@@ -228,7 +228,7 @@ describe('what is done for a volume', () => {
     ['whose claim goes: it is retained first', { claim: going }, [retain]],
     ['whose claim goes, also where all is still', { claim: going, ...still, suspended: true }, [retain]],
     ['whose claim goes, retained', { claim: going, volume: kept }, []],
-    ['that goes itself: it is retained first', { volume: volumeOf({ isGoing: true }) }, [retain]],
+    ['that goes itself: it is retained first', { volume: volumeOf({ isTerminating: true }) }, [retain]],
     ['that goes itself: there is to be another for its storage', { volume: goingVolume }, [copy]],
     ['that goes, with a copy', { volume: goingVolume, copy: kept }, []],
     [
@@ -244,7 +244,7 @@ describe('what is done for a volume', () => {
     ],
     [
       'nor while it is not kept',
-      { bound: volumeOf({ isGoing: true }), volume: kept, copy: kept, suspended: true, ...still },
+      { bound: volumeOf({ isTerminating: true }), volume: kept, copy: kept, suspended: true, ...still },
       [change({ to: 'retain', owner })],
     ],
     ['nor twice', { claim: going, bound: goingVolume, volume: kept, copy: kept, suspended: true, ...still }, []],
@@ -280,7 +280,7 @@ describe('what is done for a volume', () => {
     ['that is lost, and retained', { claim: theirs, volume: kept }, []],
     ['that is lost', { claim: undefined, volume: undefined }, []],
   ])('%s', (_, given, actions) => {
-    expect(rescue(observedOf(given), owner)).toEqual(actions)
+    expect(protectVolume(observedOf(given), owner)).toEqual(actions)
   })
 })
 
@@ -489,7 +489,7 @@ describe('a volume whose claimRef another manager changed', () => {
     ['that has another uid', { volume: volumeOf({ claimUid: 'claim-9' }) }],
     ['whose claim the cluster calls lost by now', { claim: claimOf({}, 'Lost'), volume: another }],
   ])('%s is reserved for its claim again', (_, given) => {
-    expect(rescue(observedOf(given), owner)).toEqual(reserved)
+    expect(protectVolume(observedOf(given), owner)).toEqual(reserved)
   })
   test.each<[string, Given]>([
     ['that is as it was', {}],
@@ -497,8 +497,8 @@ describe('a volume whose claimRef another manager changed', () => {
     ['before the claim has its volume', { claim: claimOf({}, 'Pending'), volume: removed }],
     ['of a claim that is not the one on record', { claim: anew, volume: removed }],
     ['of a claim that is being deleted', { claim: going, volume: removed }],
-    ['that is being deleted', { volume: volumeOf({ claimUid: undefined, isGoing: true }) }],
+    ['that is being deleted', { volume: volumeOf({ claimUid: undefined, isTerminating: true }) }],
   ])('%s is not', (_, given) => {
-    expect(rescue(observedOf(given), owner)).not.toMatchObject([{ change: { to: 'reserve' } }])
+    expect(protectVolume(observedOf(given), owner)).not.toMatchObject([{ change: { to: 'reserve' } }])
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Remembers which growth of a volume the cluster has refused, so that it is told and not asked for in a loop. Nothing tells
- * when a quota or a storage class has changed: it is asked again by and by. A new process asks at once, and learns the same.
+ * Remembers which growth of a volume the cluster refused, so that a condition reports it and the next request waits. No event reports a
+ * change of a quota or a storage class: the request is repeated with a growing pause. A new process requests at once.
  */
 
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
@@ -9,7 +9,7 @@ import type { GrowthRefusal } from '../observed.ts'
 const firstRetryMs = 1_000
 const lastRetryMs = 60_000
 
-export type GrowthBook = {
+export type GrowthRefusals = {
   /** The last refusal, until a growth is admitted. */
   refusalOf(key: string): GrowthRefusal | undefined
   refused(key: string, claim: PersistentVolumeClaim, message: string): void
@@ -19,7 +19,7 @@ export type GrowthBook = {
 
 type Entry = Omit<GrowthRefusal, 'isDue'> & { pauseMs: number }
 
-export function createGrowthBook(now: () => number): GrowthBook {
+export function createGrowthRefusals(now: () => number): GrowthRefusals {
   const refusals = new Map<string, Entry>()
   const forget = (key: string) => {
     refusals.delete(key)

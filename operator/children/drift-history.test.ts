@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import type { AnyObject, Draft } from '../../cluster/index.ts'
 import { operatorManager, withForeignFields } from '../objects/foreign-fields.ts'
 import { stamped } from '../objects/up-to-date.ts'
-import { contestFinding, put } from './drift.ts'
-import { createDriftBook } from './drifts.ts'
+import { applyIfChanged, contestFinding } from './drift.ts'
+import { createDriftHistory } from './drift-history.ts'
 
 const metadata = { name: 'db-1', namespace: 'databases' }
 const draft = stamped<Draft<'Service'>>({
@@ -33,11 +33,11 @@ const local = (value = 'Local') =>
 
 function contest() {
   let now = 0
-  const book = createDriftBook(() => now)
+  const book = createDriftHistory(() => now)
   const known = () => ({ drifts: book.of('key') })
   /** The other manager writes, and the operator answers, if it does. */
   const turn = (actual: AnyObject, remaining = 0): boolean => {
-    const [action] = put(known(), 'Service', actual, draft)
+    const [action] = applyIfChanged(known(), 'Service', actual, draft)
     if (action?.do !== 'apply' || action.putBack === undefined) return false
     book.putBack('key', clean, action.putBack.corrections, action.putBack.drifts.slice(0, remaining))
     return true
@@ -46,7 +46,7 @@ function contest() {
 }
 
 test('nothing is written over what is as drafted, and what others share with the operator is its own', () => {
-  expect(put(contest().known(), 'Service', clean, draft)).toEqual([])
+  expect(applyIfChanged(contest().known(), 'Service', clean, draft)).toEqual([])
   expect(local().metadata.managedFields?.map(({ fieldsV1 }) => fieldsV1)).toEqual([
     { 'f:spec': { 'f:internalTrafficPolicy': {} } },
   ])

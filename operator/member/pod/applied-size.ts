@@ -14,7 +14,7 @@ function parseSize(text: string | undefined): PinnedSize | undefined {
  * Returns the size of the running pod, whatever the status says. Without a running pod, the size in the status; an older operator
  * recorded none, and then the size of the template counts.
  */
-export const sizeInForce = (
+export const appliedSizeOf = (
   { spec, status }: Instance,
   statefulSet: StatefulSet | undefined,
   pod: Pick<PodFacts, 'size' | 'address' | 'terminating'> | undefined,
