@@ -206,6 +206,10 @@ describe('the configuration', () => {
       /^server\.auth\.type .* oauth_server\.enabled/,
     ],
     ['server: { auth: { type: none } }\nmcp_server: { command: tool }\noauth_server: { enabled: true }', /public_url/],
+    [
+      `${least}oauth_server: { federated: { client_secret: "" } }`,
+      /^oauth_server\.federated\.client_secret .* must not be empty$/,
+    ],
     ['a: [', /^the file .* is not YAML/],
   ])('is refused with key, place and rule: %j', (text, problem) => {
     expect(() => read(text)).toThrow(problem)

@@ -68,7 +68,10 @@ export const oauthKeys = {
   federated: {
     upstream_issuer: optional(values.httpUri()),
     client_id: optional(values.words()),
-    client_secret: optional(values.secret(), { isSecret: true }),
+    client_secret: optional(
+      values.text('must not be empty', text => text !== ''),
+      { isSecret: true },
+    ),
     scopes: key(
       values.entries('must be scopes', () => true),
       'openid, email',
