@@ -141,6 +141,7 @@ describe('the record of a branch', () => {
     ...more,
     metadata: { finalizers: [], ...more.metadata },
     status: { phase: 'deleted', deletedAt: ago(deletedMs), ...more.status },
+    rest: { ...cleared, ...more.rest },
   })
   test('is kept for 30 days', () => {
     expect(planOf(record(0))).toMatchObject({ actions: [], wakeAt: now + 30 * day })
@@ -158,16 +159,27 @@ describe('the record of a branch', () => {
   })
   test('says when the Task of the deletion has ended', () => {
     expect(planOf(record(0, { status: { operation } })).status.operation).toEqual(operation)
-    expect(planOf({ ...record(0, { status: { operation } }), rest: { task: ended } }).status.operation).toBeUndefined()
+    expect(planOf(record(0, { status: { operation }, rest: { task: ended } })).status.operation).toBeUndefined()
   })
 })
 
-describe('a backup that a late write creates for a branch that has ended', () => {
+describe('what a late write creates for a branch that has ended', () => {
   const unheld = { metadata: { finalizers: [] } }
   test.each<[string, GivenBranch['status']]>([
     ['failed', { phase: 'failed', connectableAt: undefined }],
     ['is deleted', { phase: 'deleted', deletedAt: ago(30 * day) }],
   ])('is deleted where the branch %s, before the record of that', (_, status) => {
+    const [secret] = serving.remains.secrets
+    if (secret === undefined) throw new Error('there is no Secret')
+    const late = { ...cleared, remains: { ...none(serving.remains, []), secrets: [secret] } }
+    const { name, namespace } = secret.metadata
+    expect(planOf({ ...unheld, status, rest: late }).actions).toMatchObject([
+      { do: 'delete', kind: 'Secret', name, namespace },
+    ])
+    const another = { ...unheld.metadata, uid: 'put-back' }
+    expect(planOf({ metadata: another, status, rest: late }).actions.filter(({ do: act }) => act === 'delete')).toEqual(
+      [],
+    )
     expect(planOf({ ...unheld, status, rest: { ...cleared, backup } }).actions).toEqual([removal])
     const theirs = { ...backup, metadata: { ...backup.metadata, labels: {} } }
     expect(planOf({ ...unheld, status, rest: { ...cleared, backup: theirs } }).actions).not.toContainEqual(removal)

@@ -3,10 +3,11 @@
  * credentials and address. What was asked for through the API leaves a record for a while; what came to nothing stays,
  * with its reason, until somebody deletes it. Pure.
  */
+import type { AnyObject } from '../../../cluster/index.ts'
 import type { Condition } from '../../../crds/index.ts'
 import { preciseTime, timestamp } from '../../../values/time.ts'
 import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
-import type { Owner } from '../../objects/ownership.ts'
+import { type Owner, ownerUidOf } from '../../objects/ownership.ts'
 import { nothing } from '../../owner/plan/steps.ts'
 import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
 import { nodeWake } from '../../workload/plan/waits.ts'
@@ -77,21 +78,43 @@ function recordOf(observed: Observed, now: number): BranchStatus {
 /** It came to nothing, and what there was of it goes. */
 export const clears = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
   ...stepping(observed, teardownStep(observed, owner, now), [{ do: 'finish-deletion' }], now),
-  status: atEnd(observed).status,
+  status: outcomeOf(observed),
 })
 
 /**
- * Nothing comes of it any more but the end of its Task. A write that an earlier leader sent may still create the backup that the
- * branch was to be copied from, once nothing else is left: it is deleted.
+ * Nothing comes of it any more but the end of its Task. A write that an earlier leader sent may still create a child of the branch,
+ * or the backup that it was to be copied from, once nothing else is left: that is deleted.
  */
-export const atEnd = (observed: Observed): Plan => {
-  const backup = ownBackup(observed)
+export const atEnd = (observed: Observed, now: number): Plan => {
+  const late = { ...observed, remains: ownRemains(observed) }
+  const step = teardownStep(late, undefined, now)
   return {
     ...nothing(observed.branch.status ?? {}),
-    actions: backup === undefined ? [] : remove('Backup', [backup]),
-    status: withOutcome({ ...observed.branch.status, operation: endedOperation(observed) }),
+    actions: step.isDone ? [] : step.actions,
+    status: outcomeOf(observed),
   }
 }
+
+/** Only what bears its uid: a branch that was put back meanwhile may have its id. */
+function ownRemains({ branch, remains }: Observed): Observed['remains'] {
+  const own = <T extends Pick<AnyObject, 'metadata'>>(objects: readonly T[]): T[] =>
+    objects.filter(object => ownerUidOf(object) === branch.metadata.uid)
+  return {
+    statefulSets: own(remains.statefulSets),
+    pods: own(remains.pods),
+    services: own(remains.services),
+    networkPolicies: own(remains.networkPolicies),
+    disruptionBudgets: own(remains.disruptionBudgets),
+    configurations: own(remains.configurations),
+    claims: own(remains.claims),
+    secrets: own(remains.secrets),
+    volumes: [],
+    routes: own(remains.routes),
+  }
+}
+
+const outcomeOf = (observed: Observed): BranchStatus =>
+  withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
 /** Problems that an earlier pass met, and that no pass after it repeats. */
 const passing = new Set(['Refused', 'NameTaken'])
@@ -110,7 +133,7 @@ function withOutcome(status: BranchStatus): BranchStatus {
 /** Nothing is behind it but a record. */
 export function entombed(observed: Observed, isHeld: boolean, now: number): Plan {
   const { metadata, status } = observed.branch
-  const ended = atEnd(observed)
+  const ended = atEnd(observed, now)
   if (isHeld) return { ...ended, actions: [{ do: 'finish-deletion' }] }
   if (metadata.deletionTimestamp !== undefined || ended.actions.length > 0) return ended
   const until = Date.parse(status?.deletedAt ?? '') + keptMs

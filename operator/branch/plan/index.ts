@@ -23,7 +23,7 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
   if (status.phase === 'deleted') return entombed(observed, isHeld, now)
   if (metadata.deletionTimestamp !== undefined && !isHeld) return idle
   const isOver = isUnmadeBranch(branch) && !isGoing(branch)
-  if (isOver && !isHeld) return atEnd(observed)
+  if (isOver && !isHeld) return atEnd(observed, now)
   const marked = marking(observed, { isGoing: isGoing(branch) || isOver })
   if (marked.state === 'key-missing') return withoutKeys(observed, marked, now)
   if (marked.state === 'unmarked') return { ...idle, actions: marked.actions }

@@ -47,6 +47,8 @@ const both = (left: GivenBranch, right: GivenBranch): GivenBranch => ({
   rest: { ...left.rest, ...right.rest },
 })
 
+const nothingLeft = Object.fromEntries(Object.keys(serving.remains).map(field => [field, []])) as never
+
 describe('a branch', () => {
   test('that has all that was asked is left alone', () => {
     expect(planOf()).toEqual({
@@ -78,7 +80,11 @@ describe('a branch', () => {
   })
   test.each<[string, GivenBranch, string[]]>([
     ['is let go by us is left to others', { metadata: { ...gone, ...unheld } }, []],
-    ['came to nothing and is let go is a record only', { metadata: unheld, status: unmade }, []],
+    [
+      'came to nothing and is let go is a record only',
+      { metadata: unheld, status: unmade, rest: { remains: nothingLeft } },
+      [],
+    ],
     ['came to nothing is cleared, and is made no more', { status: unmade }, ['apply ConfigMap']],
     ['goes is closed first', { spec: asked }, ['apply ConfigMap']],
     ['is deleted as well', { metadata: gone }, ['apply ConfigMap']],
