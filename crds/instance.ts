@@ -17,6 +17,17 @@ const endpoint = z.strictObject({
 })
 export type Endpoint = z.output<typeof endpoint>
 
+export const volumeRecord = z.strictObject({
+  claim: z.string().max(253).describe('The name of the PersistentVolumeClaim.'),
+  uid: z.string().max(64).describe('The uid of the PersistentVolumeClaim.'),
+  volumeName: z
+    .string()
+    .max(253)
+    .optional()
+    .describe('The PersistentVolume. It outlives a claim that somebody deletes.'),
+  systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data."),
+})
+
 export const instanceStatus = {
   updatedAt: timestamp.optional().describe('When anything of it that users see last changed.'),
   size: pinnedSize
@@ -25,17 +36,7 @@ export const instanceStatus = {
       'The size in force. It differs from the one asked for until that is in force: see the condition SizeApplied.',
     ),
   incarnation: z.int().min(1).optional().describe('Which volume serves, by number. A restore brings up the next one.'),
-  volume: z
-    .strictObject({
-      claim: z.string().max(253).describe('The name of the PersistentVolumeClaim.'),
-      uid: z.string().max(64).describe('The uid of the PersistentVolumeClaim.'),
-      volumeName: z
-        .string()
-        .max(253)
-        .optional()
-        .describe('The PersistentVolume. It outlives a claim that somebody deletes.'),
-      systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data."),
-    })
+  volume: volumeRecord
     .optional()
     .describe('The volume that holds the data, once it has been initialised. It is never initialised again.'),
   endpoint: endpoint.optional().describe('What clients connect to.'),

@@ -1,6 +1,7 @@
 /** Restore: one return of a database to a restore point, in place. */
 import { z } from 'zod'
 import { ofDatabase, runStatus, timestamp, uuid } from './fields.ts'
+import { volumeRecord } from './instance.ts'
 import { declareKind, immutableSpec, type ObjectOfKind } from './kind.ts'
 import { annotations, type ObjectMeta } from './metadata.ts'
 
@@ -48,6 +49,11 @@ export const restore = declareKind({
       .describe('Which volume served before. The database keeps it: see its status.previous.'),
     verifiedAt: timestamp.optional().describe('When a Postgres had answered on the new volume.'),
     fencedAt: timestamp.optional().describe('When the old Postgres was told to stop.'),
+    volume: volumeRecord
+      .optional()
+      .describe(
+        'The restored volume, once the database is to serve from it. From then on the restore cannot fail before it does.',
+      ),
     switchedAt: timestamp.optional().describe('When the new volume took the place of the old one.'),
     error: z.string().max(1000).optional().describe('Why it failed.'),
   }),

@@ -2,7 +2,6 @@
 import type { Restore } from '../../crds/index.ts'
 import type { RestorePurpose } from '../backup/taken.ts'
 import type { MemberAction } from '../member/actions.ts'
-import type { VolumeRecord } from '../objects/instance.ts'
 import type { Left } from './observed.ts'
 
 export type Action =
@@ -14,8 +13,6 @@ export type Action =
   | { do: 'candidate'; action: MemberAction }
   /** Keeps the old Postgres from starting, which has stopped. */
   | { do: 'lock' }
-  /** The one write by which the new volume serves. */
-  | { do: 'switch'; from: number; to: number; volume: VolumeRecord }
   | { do: 'delete'; left: Left }
   /** Lets the restore go. */
   | { do: 'release' }

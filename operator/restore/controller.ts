@@ -67,7 +67,7 @@ class RestoreController {
     this.#cluster = cluster
     const enqueue = (key: string) => this.enqueue(key)
     this.#workloads = createWorkloads({ ...options, cluster, certificatesAtOnce: 1, enqueue })
-    this.#executor = { cluster, candidate: this.#workloads.executor, newId: createIds(now), now }
+    this.#executor = { cluster, candidate: this.#workloads.executor, newId: createIds(now) }
     this.#observer = { caches, cluster, images, pods, now, clock }
     this.#controller = startController({
       name: 'restore',

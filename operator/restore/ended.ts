@@ -1,4 +1,5 @@
 /** What is done once a restore has ended: what it made and nobody needs is deleted, its lock released, and its object in time. Pure. */
+import type { Restore } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { type Action, lookMs, type Plan } from './actions.ts'
 import type { Left, Observed } from './observed.ts'
@@ -13,6 +14,9 @@ const recordMs = 30 * 24 * 3600_000
 export const isSwitched = ({ restore, database }: Observed): boolean =>
   restore.status?.switchedAt !== undefined ||
   (restore.status?.incarnation !== undefined && database?.status?.incarnation === restore.status.incarnation)
+
+/** Whether the database's own controller is to make the restored volume serve, and may have done so. */
+export const isHandedOver = ({ status }: Restore): boolean => status?.volume !== undefined
 
 /** What runs nothing any more: its pod first, then what it ran with. */
 export function removal({ leftovers }: Observed): Action[] {

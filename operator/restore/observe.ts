@@ -30,6 +30,7 @@ import { ownerUidOf } from '../objects/ownership.ts'
 import type { GuardedObserver } from '../workload/observe.ts'
 import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
+import { isHandedOver } from './ended.ts'
 import { freeIncarnation, leftBehind } from './incarnations.ts'
 import type { Left, Observed } from './observed.ts'
 
@@ -50,7 +51,11 @@ export async function observe(observer: GuardedObserver, { restore, keys, learnt
   const backup = isOpen && !isSwitched ? await backupOf(cluster, namespace, spec.target.backupName) : undefined
   const source = dataSourceOf(backup, backup && (await snapshotOf(cluster, backup)))
   const isMade =
-    status?.phase === 'running' && isOpen && !isSwitched && database?.metadata.deletionTimestamp === undefined
+    status?.phase === 'running' &&
+    isOpen &&
+    !isSwitched &&
+    !isHandedOver(restore) &&
+    database?.metadata.deletionTimestamp === undefined
   const candidate =
     isMade && database !== undefined && incarnation !== undefined
       ? await seeCandidate(

@@ -1,30 +1,23 @@
 /** Does what a plan names, one after the other: what fails keeps what comes after it, and the status, from being written. */
-import { type Cluster, ClusterError, type Draft } from '../../cluster/index.ts'
+import type { Cluster, Draft } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
   labels,
-  type ManagedDatabase,
   managedByEspalier,
   memberOfClaim,
-  mostPreviousListed,
-  type PreviousVolume,
   type Restore,
   renderAskedRestore,
   teardownFinalizer,
 } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
-import { timestamp } from '../../values/time.ts'
 import { createTaken, takenBy } from '../backup/taken.ts'
-import { nextConditions } from '../managed-database/conditions.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
 import { lock } from '../member/pod/lock.ts'
-import { no } from '../objects/conditions.ts'
-import { withUpdatedAt } from '../objects/updated-at.ts'
 import type { Action } from './actions.ts'
 import type { Observed } from './observed.ts'
 
-type Executor = { cluster: Cluster; candidate: MemberExecutor; newId: IdSource; now: () => number }
+type Executor = { cluster: Cluster; candidate: MemberExecutor; newId: IdSource }
 
 /** `pass`: of the candidate; undefined where there is none. */
 export async function perform(
@@ -53,8 +46,6 @@ export async function perform(
       return
     case 'lock':
       return lock(cluster, { namespace, id: restore.spec.databaseId, ...previousOf(restore) }, restore)
-    case 'switch':
-      return change(executor, observed, action)
     case 'delete':
       await cluster.delete(action.left.kind, { namespace, name: action.left.name }, { uid: action.left.uid })
       return
@@ -114,52 +105,4 @@ async function takeBackup(
     spec: { ...step, kind: 'hot' },
   }
   await createTaken(cluster, draft, step)
-}
-
-/** Incarnation and volume in one write, on the database as the cluster has it: a crash leaves the one or the other. */
-async function change(
-  { cluster, now }: Executor,
-  { restore, anchor }: Observed,
-  { from, to, volume }: Extract<Action, { do: 'switch' }>,
-): Promise<void> {
-  const { metadata, spec } = restore
-  const database = await cluster.get('ManagedDatabase', { namespace: metadata.namespace, name: spec.databaseName })
-  const { status = {}, metadata: current } = database ?? {}
-  const isIt = current?.labels?.[labels.id] === spec.databaseId && current.deletionTimestamp === undefined
-  if (database === undefined || !isIt || (status.incarnation ?? 1) !== from)
-    throw new ClusterError('Conflict', 'the database is not what it was: its volume is not changed')
-  // How large a volume was that grows by itself is of the old one.
-  const { storage: _, ...rest } = status
-  const findings = { Ready: no('Restoring', 'the restored data are made ready') }
-  const conditions = nextConditions(status.conditions ?? [], findings, status.observedGeneration, now())
-  const replaced = replacedVolume(restore, anchor, status, timestamp(now()))
-  const previous = [...(status.previous ?? []), ...replaced].slice(-mostPreviousListed)
-  await cluster.replaceStatus('ManagedDatabase', {
-    ...database,
-    status: withUpdatedAt(
-      status,
-      { ...rest, conditions, incarnation: to, volume, ...(previous.length === 0 ? {} : { previous }) },
-      now(),
-    ),
-  })
-}
-
-/** The volume that served, as the database keeps it from now on. */
-function replacedVolume(
-  { metadata, spec }: Restore,
-  anchor: Observed['anchor'],
-  { incarnation = 1, volume, storageUsedBytes }: NonNullable<ManagedDatabase['status']>,
-  replacedAt: string,
-): PreviousVolume[] {
-  if (volume === undefined) return []
-  const isAnchored = anchor?.status?.phase === 'completed'
-  return [
-    {
-      ...{ incarnation, claim: volume.claim, uid: volume.uid, replacedAt },
-      ...{ restore: metadata.name, restoreUid: metadata.uid },
-      ...(isAnchored ? { backup: anchor.metadata.name, backupUid: anchor.metadata.uid } : {}),
-      ...(spec.discardPrevious ? { discard: true } : {}),
-      ...(storageUsedBytes === undefined ? {} : { bytes: storageUsedBytes }),
-    },
-  ]
 }

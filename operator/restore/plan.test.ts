@@ -21,12 +21,20 @@ import {
 import type { Left, Observed } from './observed.ts'
 import { plan } from './plan.ts'
 
+/** The database is to serve from the restored volume, and does not yet. */
+const handedOver = { ...fenced.status, volume }
 const day = 24 * 3600_000
 const told = (more: Partial<Observed>) => {
   const { actions, status } = plan(observed(more), now, deadlines)
   const { phase, fencedAt } = status
   const reason = conditionOf(status, 'Progressing')?.reason
-  return { does: actions.map(action => action.do), phase, reason, isFenced: fencedAt !== undefined }
+  return {
+    does: actions.map(action => action.do),
+    phase,
+    reason,
+    isFenced: fencedAt !== undefined,
+    volume: status.volume,
+  }
 }
 
 describe('step by step', () => {
@@ -65,7 +73,7 @@ describe('step by step', () => {
       { does: ['lock'] },
     ],
     ['and backed up', { restore: fenced, old: 'locked' }, { reason: 'Anchoring', does: [] }],
-    ['and replaced', { restore: fenced, old: 'locked', anchor: anchor('completed') }, { does: ['switch'] }],
+    ['and replaced', { restore: fenced, old: 'locked', anchor: anchor('completed') }, { reason: 'Switching', volume }],
     [
       'but not where somebody else has the name of the anchor',
       { restore: fenced, old: 'locked', anchor: backup('completed', { purpose: 'prerestore' }) },
@@ -84,7 +92,7 @@ describe('step by step', () => {
     [
       'unless somebody agrees',
       { restore: discarding(fenced), old: 'locked', anchor: anchor('failed') },
-      { does: ['switch'] },
+      { reason: 'Switching', volume },
     ],
     [
       'nor does it begin where that is known before',
@@ -142,6 +150,31 @@ describe('step by step', () => {
       { phase: 'failed', reason: 'OtherDatabase' },
     ],
     [
+      'nothing ends it once the database is to serve from the new volume, neither time nor its deletion',
+      { restore: restore({ ...handedOver, deadlineAt: ago(1) }, { deletionTimestamp: ago(1) }) },
+      { phase: 'running', reason: 'Switching', does: [], volume },
+    ],
+    [
+      'nor that its database is not to be found for a moment',
+      { restore: restore(handedOver), database: undefined },
+      { phase: 'running', reason: 'Switching' },
+    ],
+    [
+      'but a database that is being deleted',
+      { restore: restore(handedOver), database: database({}, { deletionTimestamp: ago(1) }) },
+      { phase: 'failed', reason: 'DatabaseDeleting' },
+    ],
+    [
+      'or that is not there in time',
+      { restore: restore({ ...handedOver, deadlineAt: ago(1) }), database: undefined },
+      { phase: 'failed', reason: 'DatabaseMissing' },
+    ],
+    [
+      'or has another volume by then',
+      { restore: restore({ ...handedOver, deadlineAt: ago(1) }), database: database({ incarnation: 7 }) },
+      { phase: 'failed', reason: 'OtherVolume' },
+    ],
+    [
       'once the new volume serves, nothing ends it',
       { database: database({ incarnation: 2 }), restore: restore({ ...running, deadlineAt: ago(1) }) },
       { phase: 'running', reason: 'Opening' },
@@ -177,8 +210,7 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
         held: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
         anchor: taken && anchor(taken),
       })
-      const { actions } = plan(seen, now, deadlines)
-      if (!actions.some(action => action.do === 'switch')) return
+      if (plan(seen, now, deadlines).status.volume === undefined) return
       expect([isFenced, old, isReady]).toEqual([true, 'locked', true])
       const isWithout = isAgreed && (isRefused || taken === 'failed')
       expect(isWithout || (taken === 'completed' && !isRefused)).toBe(true)

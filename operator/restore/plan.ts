@@ -2,8 +2,8 @@
  * From what was observed of a restore to what is to be done and what is to be said: a pure function, the same after a crash at
  * any point. The order: the anchor is asked for, so that it is in the list; a new volume is made of the snapshot and a Postgres
  * starts on it, closed, beside the old one; when it has answered, the old one is stopped, and a lock keeps it from starting;
- * the anchor is a snapshot of the stopped volume; then one write of the database's status names the new volume, and the
- * database's own controller serves from it. What fails before that leaves the old volume serving, and so does an anchor that cannot be taken, unless somebody
+ * the anchor is a snapshot of the stopped volume; then the restore says in its status which volume is to serve. The database's own
+ * controller records that volume by one write of its status, and serves from it. What fails before that leaves the old volume serving, and so does an anchor that cannot be taken, unless somebody
  * has agreed to that. From the switch on the old volume is the database's to keep (managed-database/plan/previous.ts).
  */
 import { isInForce, isOpenRestore, type Restore, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
@@ -14,7 +14,7 @@ import { withFindings } from '../objects/run-status.ts'
 import { isTrouble } from '../run/trouble.ts'
 import { type Action, lookMs, type Plan, type Status } from './actions.ts'
 import { isAnchorOf, nameTaken, takenNameOf } from './anchor.ts'
-import { ended, isSwitched, removal } from './ended.ts'
+import { ended, isHandedOver, isSwitched, removal } from './ended.ts'
 import type { Candidate, Observed } from './observed.ts'
 import { failed, pending, running } from './status.ts'
 
@@ -30,7 +30,8 @@ export function plan(observed: Observed, now: number, deadlines: RestoreDeadline
   const isHeld = metadata.finalizers?.includes(teardownFinalizer) === true
   if (metadata.deletionTimestamp !== undefined && !isHeld) return { actions: [], status }
   if (!isOpenRestore(restore)) return ended(observed, now)
-  if (metadata.deletionTimestamp !== undefined && !isSwitched(observed))
+  const isAwaited = isHandedOver(restore) && !isSwitched(observed)
+  if (metadata.deletionTimestamp !== undefined && !isAwaited && !isSwitched(observed))
     return { actions: [], status: failed(restore, 'Deleted', 'the restore was deleted before its data served', now) }
   if (status.phase === undefined) {
     // An object out of a backup of the cluster asks for nothing: what it asked for was long ago.
@@ -38,6 +39,7 @@ export function plan(observed: Observed, now: number, deadlines: RestoreDeadline
     return { actions: [], status: pending(restore, 'Queued', 'it is being looked at', now) }
   }
   if (!isHeld) return { actions: [{ do: 'identify' }], status }
+  if (isAwaited) return handedOver(observed, now)
   if (status.phase === 'pending') return begin(observed, now, deadlines)
   return isSwitched(observed) ? switched(observed, now, deadlines) : underWay(observed, now)
 }
@@ -134,7 +136,7 @@ function underWay(observed: Observed, now: number): Plan {
 function step(observed: Observed, candidate: Candidate | undefined, now: number): Plan {
   const { restore, anchor, held, old } = observed
   const { status = {} } = restore
-  const { anchorRefused, previous, incarnation = 0 } = status
+  const { anchorRefused, previous } = status
   const told = (reason: string, message: string, more: Partial<Status> = {}, actions: Action[] = []): Plan => ({
     actions: [...actions, ...ofCandidate(candidate)],
     status: running({ ...restore, status: { ...status, ...more } }, reason, message, now),
@@ -177,19 +179,36 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
     return { ...told('Stopping', 'the old Postgres is kept from starting', {}, [{ do: 'lock' }]), wakeAt: now }
   const isAnchored = anchor?.status?.finishedAt !== undefined
   if (!isAnchored && anchorRefused === undefined) return told('Anchoring', 'the stopped volume is being backed up')
-  const change: Action = { do: 'switch', from: previous?.incarnation ?? 0, to: incarnation, volume: candidate.volume }
   return {
-    actions: [change],
-    status: running(
-      {
-        ...restore,
-        status: { ...status, anchorRefused: lost, switchedAt: timestamp(now) },
-      },
-      'Switching',
-      'the restored data take the place of the old',
-      now,
-    ),
+    actions: [],
+    status: switching({ ...restore, status: { ...status, anchorRefused: lost, volume: candidate.volume } }, now),
   }
+}
+
+const switching = (restore: Restore, now: number): Status =>
+  running(restore, 'Switching', 'the restored data take the place of the old', now)
+
+/**
+ * The database's own controller makes the restored volume serve. It may be about to: nothing ends the restore before that, neither its
+ * deletion nor its deadline, but for a database that cannot do it any more.
+ */
+function handedOver({ restore, database }: Observed, now: number): Plan {
+  const { previous, deadlineAt = '' } = restore.status ?? {}
+  const end = (reason: string, message: string): Plan => ({
+    actions: [],
+    status: failed(restore, reason, message, now),
+  })
+  if (database?.metadata.deletionTimestamp !== undefined)
+    return end('DatabaseDeleting', 'the database is being deleted')
+  const isLate = now >= Date.parse(deadlineAt)
+  const { databaseName, databaseId } = restore.spec
+  // One whose label somebody changed is there again with the next pass of its controller.
+  if (database === undefined && isLate)
+    return end('DatabaseMissing', `there is no database ${databaseName} with the id ${databaseId}`)
+  const { incarnation = 1 } = database?.status ?? {}
+  if (database !== undefined && incarnation !== previous?.incarnation && isLate)
+    return end('OtherVolume', `the database serves from another volume meanwhile: number ${incarnation}`)
+  return { actions: [], status: switching(restore, now), wakeAt: now + lookMs }
 }
 
 /** The restored data do not replace data of which there is no copy: the database goes on with those it has. */

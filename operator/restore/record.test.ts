@@ -179,7 +179,6 @@ describe('until the new volume serves', () => {
   })
 
   describe('the exchange', () => {
-    const change = { do: 'switch', from: 1, to: 2, volume }
     const stopped = { restore: fenced, old: 'locked' as const }
     test.each<[string, Partial<Observed>, string | undefined]>([
       ['has an anchor', { anchor: anchor('completed') }, undefined],
@@ -198,16 +197,16 @@ describe('until the new volume serves', () => {
       const all = { ...stopped, ...more }
       const { actions, status, wakeAt } = planOf({ ...all, restore: discarding(all.restore) })
       expect(planOf(all).status.phase).toBe(anchorRefused === undefined ? 'running' : 'failed')
-      expect(actions).toEqual([change])
-      expect([status.switchedAt, status.anchorRefused]).toEqual([timestamp(now), anchorRefused])
+      expect(actions).toEqual([])
+      expect([status.volume, status.switchedAt, status.anchorRefused]).toEqual([volume, undefined, anchorRefused])
       expect([status.phase, status.fencedAt]).toEqual(['running', ago(500)])
       expect(conditionOf(status, 'Progressing')?.reason).toBe('Switching')
       expect(wakeAt).toBe(now + 1_000)
     })
-    test('is from the first volume where the record names none', () => {
-      const { previous: _, ...unknown } = fenced.status ?? {}
-      const more = { restore: restore(unknown as Status), old: 'locked' as const, anchor: anchor('completed') }
-      expect(planOf(more).actions).toEqual([{ ...change, from: 0 }])
+    test('is waited for', () => {
+      const more = { restore: saying({ ...fenced.status, volume }), candidate: undefined }
+      expect(planOf(more)).toMatchObject({ actions: [], status: { volume, phase: 'running' }, wakeAt: soon })
+      expect(progressing(more)[1]).toBe('Switching')
     })
   })
 

@@ -37,6 +37,7 @@ import { forceOf } from './force.ts'
 import { notAvailableFindings } from './not-available.ts'
 import { type Deadlines, deletion, type OperationState, operationState } from './operation.ts'
 import { type Previous, previousVolumes } from './previous.ts'
+import { switchedStatus } from './switch.ts'
 
 export type Plan = OwnerPlan<Action, ManagedDatabaseStatus>
 
@@ -58,6 +59,8 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   if (identified.state === 'contested') return contested(observed, identified.why, now)
   if (identified.state === 'unidentified') return { ...idle, actions: identified.actions }
 
+  const switched = switchedStatus(observed, identity.owner, now)
+  if (switched !== undefined) return { ...nothing(observed), status: switched }
   const force = forceOf(observed, now)
   if (force !== undefined && now >= force.expiresAt) return { ...idle, actions: [{ do: 'remove-force' }] }
   const found = foundRecord(observed)
