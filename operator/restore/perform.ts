@@ -14,6 +14,7 @@ import type { IdSource } from '../../values/id.ts'
 import { createTaken, takenBy } from '../backup/taken.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
 import { lock } from '../member/pod/lock.ts'
+import { held, letGo } from '../objects/held.ts'
 import type { Action } from './actions.ts'
 import type { Observed } from './observed.ts'
 
@@ -31,10 +32,7 @@ export async function perform(
   const { namespace, name, uid } = restore.metadata
   switch (action.do) {
     case 'identify':
-      await cluster.replace(
-        'Restore',
-        withFinalizers(restore, [...(restore.metadata.finalizers ?? []), teardownFinalizer]),
-      )
+      await cluster.replace('Restore', held(restore))
       return
     case 'ask':
       return ask(executor, observed, action.backupName)
@@ -50,10 +48,7 @@ export async function perform(
       await cluster.delete(action.left.kind, { namespace, name: action.left.name }, { uid: action.left.uid })
       return
     case 'release':
-      await cluster.replace(
-        'Restore',
-        withFinalizers(restore, restore.metadata.finalizers?.filter(one => one !== teardownFinalizer) ?? []),
-      )
+      await cluster.replace('Restore', letGo(restore))
       return
     case 'forget':
       await cluster.delete('Restore', { namespace, name }, { uid })
@@ -64,11 +59,6 @@ export async function perform(
 const previousOf = ({ status }: Restore) => ({
   incarnation: status?.previous?.incarnation ?? 0,
   number: memberOfClaim(status?.previous?.claim),
-})
-
-const withFinalizers = (restore: Restore, finalizers: string[]): Restore => ({
-  ...restore,
-  metadata: { ...restore.metadata, finalizers },
 })
 
 /** On the database as it was looked at: whoever changed it meanwhile has it looked at again. */

@@ -59,8 +59,8 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   if (identified.state === 'contested') return contested(observed, identified.why, now)
   if (identified.state === 'unidentified') return { ...idle, actions: identified.actions }
 
-  const switched = switchedStatus(observed, identity.owner, now)
-  if (switched !== undefined) return { ...nothing(observed), status: switched }
+  const switched = switchedStatus(observed, identified.owner, now)
+  if (switched !== undefined) return nothing(switched)
   const force = forceOf(observed, now)
   if (force !== undefined && now >= force.expiresAt) return { ...idle, actions: [{ do: 'remove-force' }] }
   const found = foundRecord(observed)

@@ -7,6 +7,7 @@ import {
   childNames,
   isOpenRestore,
   type ManagedDatabaseStatus,
+  memberOfClaim,
   mostPreviousListed,
   type PreviousVolume,
   type Restore,
@@ -28,7 +29,10 @@ function readyOf({ database, previous: { restores } }: Facts, { id }: Owner): Re
   for (const restore of restores) {
     const { incarnation, volume, previous } = restore.status ?? {}
     if (incarnation === undefined || volume === undefined || !isOpenRestore(restore)) continue
-    if (previous?.incarnation === serving && volume.claim === childNames.claim(id, incarnation))
+    if (
+      previous?.incarnation === serving &&
+      volume.claim === childNames.claim(id, incarnation, memberOfClaim(volume.claim))
+    )
       return { restore, incarnation, volume }
   }
   return undefined

@@ -1,0 +1,52 @@
+/** Which backups are looked at again when something in the cluster changes. */
+import type { AnyObject } from '../../cluster/index.ts'
+import { keyOf } from '../../cluster/informer/index.ts'
+import { labels, type ManagedDatabase } from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
+import { backupsOf, isUnderWay } from './observe.ts'
+import type { Turns } from './verification/turns.ts'
+
+/** Returns what ends it. */
+export function follow(caches: Caches, turns: Pick<Turns, 'next'>, enqueue: (key: string) => void): (() => void)[] {
+  /** What ends, or goes, makes room for the next. */
+  const ofDatabase = (namespace: string | undefined, databaseId: string) => {
+    for (const backup of backupsOf(caches, namespace, databaseId)) if (isUnderWay(backup)) enqueue(keyOf(backup))
+  }
+  const ofDatabaseItself = ({ metadata }: ManagedDatabase) =>
+    ofDatabase(metadata.namespace, metadata.labels?.[labels.id] ?? '')
+  return [
+    caches.backups.onChange(({ type, object, previous }) => {
+      enqueue(keyOf(object))
+      const isChecked = type === 'deleted' || object.status?.verification !== 'pending'
+      if (isChecked && previous?.status?.verification === 'pending') for (const next of turns.next()) enqueue(next)
+      if (!isUnderWay(object)) ofDatabase(object.metadata.namespace, object.spec.databaseId)
+    }),
+    caches.snapshots.onChange(({ object }) => {
+      const owner = ownerKindOf(object) === 'Backup' ? ownerKeyOf(object) : undefined
+      if (owner !== undefined) enqueue(owner)
+    }),
+    ...[caches.pods, caches.claims, caches.networkPolicies].map(cache =>
+      cache.onChange(({ object }: { object: Pick<AnyObject, 'metadata'> }) => {
+        const owner = ownerKindOf(object) === 'Backup' ? ownerKeyOf(object) : undefined
+        if (owner !== undefined) enqueue(owner)
+      }),
+    ),
+    caches.snapshots.onServed(() => {
+      for (const backup of caches.backups.list()) enqueue(keyOf(backup))
+    }),
+    caches.databases.onChange(({ object }) => {
+      ofDatabaseItself(object)
+      const { dataSource } = object.spec
+      if (dataSource !== undefined) enqueue(`${object.metadata.namespace}/${dataSource.backupName}`)
+    }),
+    caches.branches.onChange(({ object }) => ofDatabase(object.metadata.namespace, object.spec.databaseId)),
+    caches.restores.onChange(({ object: { metadata, spec } }) => {
+      ofDatabase(metadata.namespace, spec.databaseId)
+      enqueue(`${metadata.namespace}/${spec.target.backupName}`)
+    }),
+    caches.tasks.onChange(({ object }) => {
+      if (object.spec.subject.kind === 'backup') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)
+    }),
+  ]
+}

@@ -1,0 +1,40 @@
+/** Which restores are looked at again when something in the cluster changes. */
+import { keyOf } from '../../cluster/informer/index.ts'
+import { isOpenRestore, isRestoreAsked, labels, type ManagedDatabase } from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import { restoresOf } from '../managed-database/restoring.ts'
+import { askedKey } from './asked.ts'
+
+/** Returns what ends it. */
+export function follow(caches: Caches, enqueue: (key: string) => void): (() => void)[] {
+  const ofDatabase = (database: ManagedDatabase) => {
+    for (const restore of restoresOf(caches, database))
+      if (isOpenRestore(restore) || database.metadata.deletionTimestamp || restore.metadata.deletionTimestamp)
+        enqueue(keyOf(restore))
+    for (const key of askedKey(database)) enqueue(key)
+  }
+  const ofChild = ({ object: { metadata } }: { object: Pick<ManagedDatabase, 'metadata'> }) => {
+    for (const database of caches.databases.byIndex('id', metadata.labels?.[labels.database] ?? ''))
+      if (isRestoreAsked(database)) ofDatabase(database)
+  }
+  return [
+    caches.restores.onChange(({ object }) => {
+      enqueue(keyOf(object))
+      // What ends makes room for the next.
+      for (const other of caches.restores.byIndex('database', `${object.metadata.namespace}/${object.spec.databaseId}`))
+        if (isOpenRestore(other)) enqueue(keyOf(other))
+    }),
+    caches.databases.onChange(({ object, type }) => {
+      ofDatabase(object)
+      if (type === 'deleted') for (const restore of restoresOf(caches, object)) enqueue(keyOf(restore))
+    }),
+    caches.backups.onChange(({ object }) => {
+      for (const database of caches.databases.byIndex('id', object.spec.databaseId))
+        if (isRestoreAsked(database)) ofDatabase(database)
+    }),
+    caches.claims.onChange(ofChild),
+    caches.pods.onChange(ofChild),
+    caches.statefulSets.onChange(ofChild),
+    caches.configMaps.onChange(ofChild),
+  ]
+}
