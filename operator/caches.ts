@@ -9,7 +9,7 @@ import { labels, systemNamespace } from '../crds/index.ts'
 import { gatewayComponent } from '../routes/route.ts'
 import { CacheSet } from './caches/cache-set.ts'
 import { followChildren } from './caches/children.ts'
-import { byOwner, labelled } from './caches/indexes.ts'
+import { labelled, ofSnapshots } from './caches/indexes.ts'
 import { followOwnKinds, followTenancy } from './caches/own.ts'
 import { followSecrets, type Rights } from './caches/secrets.ts'
 import { withoutForeignData } from './keys.ts'
@@ -54,7 +54,7 @@ export function createCaches(
     ...children,
     ...followSystem(set, pullSecrets),
     /** Where there are no snapshots there are no hot backups, and all else goes on. */
-    snapshots: set.followIfServed('snapshots', 'VolumeSnapshot', { ...labelled, indexes: byOwner }),
+    snapshots: set.followIfServed('snapshots', 'VolumeSnapshot', { ...labelled, indexes: ofSnapshots }),
     secrets: served.secrets,
     /** Whether anything may be decided of what is in this namespace. */
     isServed: served.isServed,

@@ -14,6 +14,7 @@ import { createCheckpoints } from './checkpoints.ts'
 import { follow } from './follow.ts'
 import { createBackupMetrics } from './metrics.ts'
 import { isUnderWay, type Observation, observe } from './observe.ts'
+import { deleteOrphanedCopies } from './orphans.ts'
 import { perform } from './perform.ts'
 import type { Action, BackupDeadlines } from './plan/actions.ts'
 import { type Plan, plan } from './plan/index.ts'
@@ -75,7 +76,9 @@ class Backups implements RunKind<Backup, Action, Observation> {
     return cached
   }
 
-  async missing() {}
+  missing(key: string) {
+    return deleteOrphanedCopies(this.#options.caches, this.#cluster, key)
+  }
 
   /** The whole of a backup that has ended is read where there is something to write. */
   async whole(backup: Backup) {

@@ -1,8 +1,9 @@
 /** Backups that cannot be had, or come to nothing: each says why, and leaves no snapshot. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, KindNotServedError } from '../../cluster/index.ts'
-import { annotations, type Backup, childNames } from '../../crds/index.ts'
+import { annotations, type Backup, childNames, labels } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
+import { childLabels, ownerMarks, ownerOf } from '../objects/ownership.ts'
 import { PostgresError } from '../postgres/administrator.ts'
 import { at, impatient, reasonOf, useBackups } from '../testing/backups.ts'
 import { useInstallation } from '../testing/fixture.ts'
@@ -115,6 +116,30 @@ test('a backup that the cluster does not let the operator hold says so until it 
     ...['completed', done?.metadata.uid],
   ])
   await restarted()
+})
+
+test('a snapshot that a late write makes for a backup that is gone is deleted where it was for one branch alone', async () => {
+  const made = async (name: string, backup: string, marks: Record<string, string>) => {
+    const owner = ownerOf({ kind: 'Backup', metadata: { ...at(backup), uid: 'gone' } }, 'some-database')
+    const metadata = {
+      ...at(name),
+      labels: { ...childLabels(owner, 'snapshot'), [labels.id]: crypto.randomUUID() },
+      annotations: { ...ownerMarks(owner), ...marks },
+    }
+    const spec = { source: { persistentVolumeClaimName: 'some-claim' } }
+    await it
+      .cluster()
+      .create('VolumeSnapshot', { apiVersion: 'snapshot.storage.k8s.io/v1', kind: 'VolumeSnapshot', metadata, spec })
+  }
+  const found = (name: string) => it.cluster().get('VolumeSnapshot', at(name))
+  await made('kept-copy', 'scheduled-gone', {})
+  await made('late-copy', 'prebranch-gone', { [annotations.singleUse]: 'true' })
+  await eventually(
+    () => found('late-copy'),
+    copy => copy === undefined,
+  )
+  expect((await found('kept-copy'))?.metadata.deletionTimestamp).toBeUndefined()
+  await it.cluster().delete('VolumeSnapshot', at('kept-copy'))
 })
 
 test('a Postgres that is too slow for the checkpoint is asked again, and nothing fails', async () => {
