@@ -68,7 +68,7 @@ class Backups implements RunKind<Backup, Action, Observation> {
   words = () => words
   probeMs = () => undefined
   follow = () => follow(this.#options.caches, this.#turns, this.#enqueue)
-  replaceStatus = (backup: Backup, status: Status) => this.#cluster.replaceStatus('Backup', { ...backup, status })
+  writeStatus = (backup: Backup, status: Status) => this.#cluster.replaceStatus('Backup', { ...backup, status })
 
   async find(key: string) {
     const cached = this.runs.get(parseKey(key))

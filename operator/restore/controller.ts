@@ -64,7 +64,7 @@ class Restores implements RunKind<Restore, Action, Seen> {
   whole = async (restore: Restore) => restore
   follow = () => follow(this.#options.caches, this.#enqueue)
   stop = () => this.#workloads.stop()
-  replaceStatus = (restore: Restore, status: Status) => this.#cluster.replaceStatus('Restore', { ...restore, status })
+  writeStatus = (restore: Restore, status: Status) => this.#cluster.replaceStatus('Restore', { ...restore, status })
 
   async find(key: string) {
     const cached = this.runs.get(parseKey(key))

@@ -120,7 +120,7 @@ class RunController<R extends Run, Action, Seen> {
 
   async #report(run: R, status: StatusOf<R>) {
     if (canonicalJson(status) === canonicalJson(run.status ?? {})) return
-    await this.#kind.replaceStatus(run, status)
+    await this.#kind.writeStatus(run, status)
     this.#kind.reported(run, status)
   }
 
@@ -131,7 +131,7 @@ class RunController<R extends Run, Action, Seen> {
     const status = troubled({ metadata: run.metadata, status: before }, error, this.#kind.words(run), now())
     if (status === undefined || canonicalJson(status) === canonicalJson(before)) return
     try {
-      await this.#kind.replaceStatus(run, status)
+      await this.#kind.writeStatus(run, status)
       const found = newTrouble(before, status)
       if (found !== undefined) events.record(run, 'Warning', found.reason, found.message)
     } catch (failure) {

@@ -46,7 +46,7 @@ export type RunKind<R extends Run, Action, Seen> = {
   /** How soon to look again at what was observed, in ms. */
   probeMs(seen: Seen): number | undefined
   words(run: R): TroubleWords
-  replaceStatus(run: R, status: StatusOf<R>): Promise<unknown>
+  writeStatus(run: R, status: StatusOf<R>): Promise<unknown>
   /** Called after the status has changed, but for trouble. */
   reported(run: R, status: StatusOf<R>): void
   /** Enqueues the runs that a change may concern. Returns what ends it. */
