@@ -39,7 +39,7 @@ const statefulSetPod = () => {
     volume: 'v',
     suspended: false,
   }
-  return statefulSetDraft({ ...workload, pods: podSettings.parse({}) }).spec?.template.metadata ?? {}
+  return statefulSetDraft({ ...workload, pods: podSettings.parse({}), role: 'primary' }).spec?.template.metadata ?? {}
 }
 
 describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {

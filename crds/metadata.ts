@@ -49,6 +49,8 @@ export const labels = {
   component: 'espalier.dev/component',
   /** The number of the incarnation a child serves. */
   incarnation: 'espalier.dev/incarnation',
+  /** On a pod of Postgres, `primary` or `replica`: which the Service leads to. Absent on pods from before there was this label. */
+  role: 'espalier.dev/role',
   /** The number of the member that a child belongs to; absent on the first member's. */
   member: 'espalier.dev/member',
   /** On a Task: the id of its subject. */

@@ -46,7 +46,7 @@ const authority = trustIn(createAuthority(Date.now))
 function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWorld {
   const pods = podSettings.parse({})
   const instance = { owner, incarnation: 1, number: 0, image, size, shape, pods }
-  const draft = statefulSetDraft({ ...instance, volume: randomUUID(), suspended: false })
+  const draft = statefulSetDraft({ ...instance, volume: randomUUID(), suspended: false, role: 'primary' })
   const spec = draft.spec?.template.spec
   if (spec === undefined) throw new Error('a StatefulSet without a pod')
   return {

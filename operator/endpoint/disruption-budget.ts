@@ -4,10 +4,10 @@
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'
-import { servingSelector } from '../member/pod/addresses.ts'
+import { type Serving, servingSelector } from '../member/pod/addresses.ts'
 import { childMetadata, type Owner } from '../objects/ownership.ts'
 
-export function disruptionBudgetDraft(owner: Owner, incarnation: number): Draft<'PodDisruptionBudget'> {
+export function disruptionBudgetDraft(owner: Owner, serving: Serving): Draft<'PodDisruptionBudget'> {
   return {
     apiVersion: 'policy/v1',
     kind: 'PodDisruptionBudget',
@@ -15,7 +15,7 @@ export function disruptionBudgetDraft(owner: Owner, incarnation: number): Draft<
     spec: {
       maxUnavailable: 0,
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
-      selector: { matchLabels: servingSelector(owner, incarnation) },
+      selector: { matchLabels: servingSelector(owner, serving) },
     },
   }
 }

@@ -47,6 +47,7 @@ describe('the fence around a database', () => {
         shape: smallShape,
         volume: 'v',
         suspended: false,
+        role: 'primary',
         pods: podSettings.parse({}),
       }).spec?.template.metadata?.labels ?? {}
     expect(matches(policy?.podSelector, podOf(owner.id, 1))).toBe(true)

@@ -1,15 +1,15 @@
 /**
- * The Service of a database: one stable name in the cluster, whose selector says which incarnation serves. It leads to a pod
+ * The Service of a database: one stable name in the cluster, whose selector says which incarnation serves, and which member of it. It leads to a pod
  * that is not ready as well: that is how a pod says that its disk hangs or is full, and Postgres goes on answering then.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'
 import { agentPort } from '../../instance/agent/contract.ts'
-import { servingSelector } from '../member/pod/addresses.ts'
+import { type Serving, servingSelector } from '../member/pod/addresses.ts'
 import { childMetadata, type Owner } from '../objects/ownership.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 
-export function serviceDraft(owner: Owner, incarnation: number): Draft<'Service'> {
+export function serviceDraft(owner: Owner, serving: Serving): Draft<'Service'> {
   return {
     apiVersion: 'v1',
     kind: 'Service',
@@ -17,7 +17,7 @@ export function serviceDraft(owner: Owner, incarnation: number): Draft<'Service'
     spec: {
       type: 'ClusterIP',
       publishNotReadyAddresses: true,
-      selector: servingSelector(owner, incarnation),
+      selector: servingSelector(owner, serving),
       ports: [
         { name: 'postgres', port: postgresPort, protocol: 'TCP', targetPort: postgresPort },
         { name: 'agent', port: agentPort, protocol: 'TCP', targetPort: agentPort },

@@ -57,6 +57,7 @@ export async function seeCandidate(
   const plan = planMember(member, owner, now, {
     ...prerequisitesOf(endpoint),
     restartsOf: noRestarts,
+    role: 'primary',
     protectsVolume: false,
   })
   return {

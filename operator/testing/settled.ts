@@ -3,7 +3,7 @@
  * of what is decided for each.
  */
 
-import type { Condition, ManagedDatabase } from '../../crds/index.ts'
+import { type Condition, labels, type ManagedDatabase } from '../../crds/index.ts'
 import type { RouteFacts } from '../endpoint/observed.ts'
 import { isAtRest, type Observed } from '../managed-database/observed.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
@@ -97,4 +97,25 @@ export function settledDatabase() {
   const planOf = (given: Given = {}, at = now): Plan => plan(observedOf(given), at, settings)
   /** `now`: when all of this is found, in ms since the epoch. */
   return { now, owner, status, children: children as Found, observedOf, assessmentOf, actionsOf, planOf }
+}
+
+const withoutRole = ({ [labels.role]: _, ...others }: Record<string, string> = {}) => others
+
+/** The objects of a database from before its pods had roles. */
+export function beforeRoles({ service, statefulSet, pod }: Pick<Found, 'service' | 'statefulSet' | 'pod'>) {
+  const { spec } = statefulSet
+  const { metadata } = spec?.template ?? {}
+  return {
+    service: { ...service, spec: { ...service.spec, selector: withoutRole(service.spec?.selector) } },
+    pod: { ...pod, metadata: { ...pod.metadata, labels: withoutRole(pod.metadata.labels) } },
+    statefulSet: {
+      ...statefulSet,
+      ...(spec && {
+        spec: {
+          ...spec,
+          template: { ...spec.template, metadata: { ...metadata, labels: withoutRole(metadata?.labels) } },
+        },
+      }),
+    },
+  }
 }

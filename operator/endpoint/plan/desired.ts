@@ -1,6 +1,7 @@
 /** What every object of an endpoint should be, as far as its region is known. */
 import type { Draft } from '../../../cluster/index.ts'
 import { type Endpoint, labels } from '../../../crds/index.ts'
+import type { Serving } from '../../member/pod/addresses.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import type { ServerNames } from '../certificate.ts'
@@ -25,19 +26,27 @@ export type DesiredEndpoint = {
 }
 
 /**
- * Returns the incarnation that the Service selects. A restored one accepts no clients until its data are the database's own; until then
+ * Returns which pods the Service selects. A restored incarnation accepts no clients until its data are the database's own; until then
  * the Service selects the incarnation before it, so that clients retry instead of being refused.
  */
-function selectedIncarnation({ children, incarnation }: ObservedEndpoint, acceptsClients: boolean): number {
-  const present = Number(children.service?.spec?.selector?.[labels.incarnation])
-  return Number.isInteger(present) && !acceptsClients ? present : incarnation
+function selected(
+  { children, incarnation }: ObservedEndpoint,
+  { acceptsClients, isFoundByRole }: Omit<Opening, 'isOpen'>,
+): Serving {
+  const { selector } = children.service?.spec ?? {}
+  const present = Number(selector?.[labels.incarnation])
+  return Number.isInteger(present) && !acceptsClients && present !== incarnation
+    ? { incarnation: present, byRole: selector?.[labels.role] !== undefined }
+    : { incarnation, byRole: isFoundByRole }
 }
 
 /** `isOpen`: the allowlist is applied, else nobody is admitted. `acceptsClients`: the member that serves does. */
+type Opening = { isOpen: boolean; acceptsClients: boolean; isFoundByRole: boolean }
+
 export function desiredEndpoint(
   observed: ObservedEndpoint,
   owner: Owner,
-  { isOpen, acceptsClients }: { isOpen: boolean; acceptsClients: boolean },
+  { isOpen, ...serving }: Opening,
 ): DesiredEndpoint {
   const { instance, incarnation, region, podSettings } = observed
   const rules = isOpen ? maskedRules(instance.spec) : []
@@ -45,8 +54,10 @@ export function desiredEndpoint(
   const port = observed.route?.port
   return {
     networkPolicy: stamped(networkPolicyDraft(owner, podSettings)),
-    disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
-    service: stamped(serviceDraft(owner, selectedIncarnation(observed, acceptsClients))),
+    disruptionBudget: podSettings.disruptionBudget
+      ? stamped(disruptionBudgetDraft(owner, { incarnation, byRole: serving.isFoundByRole }))
+      : undefined,
+    service: stamped(serviceDraft(owner, selected(observed, serving))),
     route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
     rules,
     domain: outside?.domain,

@@ -18,6 +18,8 @@ type Serving = {
   answered: Answered
   /** Its data are lost or another's. */
   isFatal: boolean
+  /** Its pods say which role they have. */
+  isFoundByRole: boolean
 }
 
 export type EndpointPlan = {
@@ -27,12 +29,16 @@ export type EndpointPlan = {
 }
 
 /** Before any member has answered. */
-export const nothingServes: Serving = { answered: undefined, isFatal: false }
+export const nothingServes: Serving = { answered: undefined, isFatal: false, isFoundByRole: true }
 
-export function planEndpoint(observed: ObservedEndpoint, owner: Owner, { answered, isFatal }: Serving): EndpointPlan {
+export function planEndpoint(
+  observed: ObservedEndpoint,
+  owner: Owner,
+  { answered, isFatal, isFoundByRole }: Serving,
+): EndpointPlan {
   const isOpen = !isFatal && mayOpen(observed, answered)
   const acceptsClients = answered !== undefined && answered.closed === undefined
-  const desired = desiredEndpoint(observed, owner, { isOpen, acceptsClients })
+  const desired = desiredEndpoint(observed, owner, { isOpen, acceptsClients, isFoundByRole })
   return {
     desired,
     findings: {

@@ -3,6 +3,7 @@ import type { Draft } from '../../../cluster/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import type { ObservedMember } from '../observed.ts'
+import type { Role } from '../pod/addresses.ts'
 import { type Newest, type Restarts, type RestartsOf, templateMarks } from '../pod/plan/restart-marks.ts'
 import { type SizeState, sizeState } from '../pod/plan/size.ts'
 import { referenceOf, withTemplate } from '../pod/plan/template.ts'
@@ -30,7 +31,7 @@ function originOf({ instance, children: { claim }, isStrayClaim }: ObservedMembe
 export function desiredMember(
   observed: ObservedMember,
   owner: Owner,
-  { stopped, systemIdentifier }: { stopped: boolean; systemIdentifier: string | undefined },
+  { stopped, systemIdentifier, role }: { stopped: boolean; systemIdentifier: string | undefined; role: Role },
   restartsOf: RestartsOf,
 ): DesiredMember {
   const { instance, incarnation, number, region, podSettings } = observed
@@ -44,7 +45,7 @@ export function desiredMember(
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   const newest =
     shape && volume && image
-      ? statefulSetDraft({ ...member, image, shape, volume, suspended: stopped, pods: podSettings })
+      ? statefulSetDraft({ ...member, image, shape, volume, suspended: stopped, pods: podSettings, role })
       : undefined
   const newestTemplate = newest?.spec?.template.metadata?.annotations?.[templateAnnotation]
   const configurationDigest = configuration?.metadata.annotations?.[configurationAnnotation]

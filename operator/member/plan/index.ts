@@ -7,6 +7,7 @@ import type { Finding } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { MemberAction } from '../actions.ts'
 import type { ObservedMember } from '../observed.ts'
+import type { Role } from '../pod/addresses.ts'
 import { podRepair } from '../pod/plan/pod-repair.ts'
 import { restart } from '../pod/plan/restart.ts'
 import type { RestartsOf } from '../pod/plan/restart-marks.ts'
@@ -24,6 +25,8 @@ import { type DesiredMember, desiredMember } from './desired.ts'
 /** What a member needs of its owner and of the endpoint. */
 type Prerequisites = {
   restartsOf: RestartsOf
+  /** Among the members of its incarnation. */
+  role: Role
   /** All that its pod mounts, and the network policy, exist or are not waited for. */
   isComplete: boolean
   /** When the valid server certificate was issued, in ms since the epoch. */
@@ -53,7 +56,7 @@ export function planMember(observed: ObservedMember, owner: Owner, now: number, 
   const fatal = volume.fatal ? volume.finding : undefined
   const known = observed.instance.status?.volume?.systemIdentifier
   const systemIdentifier = known ?? (!fatal && isOwn(answered) ? answered.systemIdentifier : undefined)
-  const intent = { stopped: isStopped(observed), systemIdentifier }
+  const intent = { stopped: isStopped(observed), systemIdentifier, role: needs.role }
   const desired = desiredMember(observed, owner, intent, needs.restartsOf)
   const autogrown = autogrowth(observed, desired.size, now)
   const state = { desired, volume: volume.finding, fatal, answered, autogrown }

@@ -24,7 +24,7 @@ const empty: Given = {
 const short = (action: Action): string => ('kind' in action ? `${action.do} ${action.kind}` : action.do)
 const memberOf = (given: Given, protectsVolume = true): string[] => {
   const observed = observedOf(given)
-  const needs = { ...prerequisitesOf(observed), restartsOf: noRestarts, protectsVolume }
+  const needs = { ...prerequisitesOf(observed), restartsOf: noRestarts, role: 'primary' as const, protectsVolume }
   return planMember(observed, owner, now, needs).actions.map(short)
 }
 const endpointOf = (given: Given): string[] => planEndpoint(observedOf(given), owner, nothingServes).actions.map(short)
@@ -55,7 +55,12 @@ describe('the StatefulSet of a member', () => {
 
 test('another member of the same data has objects of its own names, which its StatefulSet alone selects', () => {
   const unsettled = observedOf({ pod: undefined, children: { statefulSet: undefined } })
-  const needs = { ...prerequisitesOf(unsettled), restartsOf: noRestarts, protectsVolume: true }
+  const needs = {
+    ...prerequisitesOf(unsettled),
+    restartsOf: noRestarts,
+    role: 'primary' as const,
+    protectsVolume: true,
+  }
   const [first, second] = [0, 1].map(number => planMember({ ...unsettled, number }, owner, now, needs).desired)
   const namesOf = (desired: typeof first) =>
     [desired?.claim, desired?.configuration, desired?.statefulSet].map(draft => draft?.metadata.name)

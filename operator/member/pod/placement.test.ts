@@ -23,6 +23,7 @@ const templateOf = (settings: object) =>
     shape: smallShape,
     volume: 'v',
     suspended: false,
+    role: 'primary',
     pods: podSettings.parse(settings),
   }).spec?.template
 

@@ -9,7 +9,7 @@
  * applied, and the template would never be as it should.
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
-import { childNames, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
+import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
 import { logDirectory, logVariable } from '../../../instance/log/directory.ts'
 import { dataDirectory } from '../../../instance/volume.ts'
 import { canonicalQuantity } from '../../../values/quantity.ts'
@@ -18,7 +18,7 @@ import { digestOf, draftAnnotation, stamped } from '../../objects/up-to-date.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
 import { type Member, memberLabels } from '../member.ts'
-import { podSelector } from './addresses.ts'
+import { podSelector, type Role } from './addresses.ts'
 import { agentContainer, agentVolume } from './agent.ts'
 import { placementOf } from './placement.ts'
 import { podSecurityContext, securityContext } from './security.ts'
@@ -110,6 +110,7 @@ type StatefulSetRequest = Member & {
   volume: string
   suspended: boolean
   pods: PodSettings
+  role: Role
 }
 
 const podSpec = ({ owner, incarnation, number, image, shape, pods }: StatefulSetRequest): PodSpec => ({
@@ -156,7 +157,7 @@ export const withoutPod = (draft: Draft): Draft => {
 }
 
 export function statefulSetDraft(request: StatefulSetRequest): Draft {
-  const { owner, incarnation, number, image, size, volume, suspended } = request
+  const { owner, incarnation, number, image, size, volume, suspended, role } = request
   const selector = podSelector(request)
   const metadata = childMetadata(owner, childNames.statefulSet(owner.id, incarnation, number), 'postgres')
   const spec = podSpec(request)
@@ -171,7 +172,7 @@ export function statefulSetDraft(request: StatefulSetRequest): Draft {
       selector: { matchLabels: selector },
       template: {
         metadata: {
-          labels: { ...childLabels(owner, 'postgres'), ...selector },
+          labels: { ...childLabels(owner, 'postgres'), ...selector, [labels.role]: role },
           annotations: {
             [sizeAnnotation]: sizeText(size),
             [volumeAnnotation]: volume,

@@ -2,6 +2,11 @@
  * The PersistentVolume that holds a database's data, and the few changes that the operator makes to one: its marks; the
  * reclaim policy `Retain` while its claim or itself is being deleted, with the policy before in an annotation; its
  * claim let go of, for another to take it; a second object for the same storage where this one is going.
+ *
+ * A second object is created because nothing simpler keeps the data. A deletion cannot be taken back: the object goes with
+ * its claim. `Retain` then keeps the storage, but only the object says where that is (driver, handle, attributes, node), and
+ * no claim can be bound without one. To create the new object after the old one has gone would lose that if the operator
+ * ended in between.
  */
 import type { Draft, PersistentVolume } from '../../../cluster/index.ts'
 import { labels, managedByEspalier } from '../../../crds/index.ts'

@@ -17,6 +17,7 @@ import { unknownReference } from '../../member/pod/plan/catalogue.ts'
 import type { RestartsOf } from '../../member/pod/plan/restart-marks.ts'
 import type { SizeState } from '../../member/pod/plan/size.ts'
 import { isHeld, mayStop } from '../../member/pod/plan/stop.ts'
+import { isFoundByRole } from '../../member/pod/role.ts'
 import { type Answered, presentAnswer } from '../../member/postgres/answer.ts'
 import { isFull, isStillReady, writeHangs, writeHangsMessage } from '../../member/postgres/plan/health.ts'
 import { notSelectedMessage } from '../../member/postgres/target.ts'
@@ -196,10 +197,12 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
 export function assess(observed: Observed, owner: Owner, now: number, restartsOf: RestartsOf): Assessment {
   const needs = { ...prerequisitesOf(observed), restartsOf, protectsVolume: true }
   const [serving, ...others] = membersOf(observed)
-  const member = planMember(serving, owner, now, needs)
-  const members = [member, ...others.map(other => planMember(other, owner, now, needs))]
+  const member = planMember(serving, owner, now, { ...needs, role: 'primary' })
+  const members = [member, ...others.map(other => planMember(other, owner, now, { ...needs, role: 'replica' }))]
   const { fatal, answered, autogrown } = member
-  const endpoint = planEndpoint(observed, owner, { answered, isFatal: fatal !== undefined })
+  const endpoint = planEndpoint(observed, owner, {
+    ...{ answered, isFatal: fatal !== undefined, isFoundByRole: isFoundByRole(serving) },
+  })
   const desired = { ...member.desired, ...endpoint.desired }
   const contested = contestFinding(observed)
   const findings: FoundParts = {

@@ -305,7 +305,7 @@ describe('what Postgres runs in', () => {
       expect(doneFor(given)).toEqual(expected)
     })
     test('of its own pod, and gives up none but that', () => {
-      expect(desired.spec).toEqual(disruptionBudgetDraft(owner, 1).spec)
+      expect(desired.spec).toEqual(disruptionBudgetDraft(owner, { incarnation: 1, byRole: true }).spec)
       expect(of({}).disruptionBudget).toBeUndefined()
       const { name, namespace } = present.metadata
       expect(actionsOf({ children: { disruptionBudget: present } })).toEqual([

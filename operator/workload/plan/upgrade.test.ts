@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { canonicalJson } from '../../../crds/index.ts'
 import { noRestarts } from '../../member/pod/plan/restart-marks.ts'
-import { settledDatabase } from '../../testing/settled.ts'
+import { volumeAnnotation } from '../../member/pod/stateful-set.ts'
+import { beforeRoles, settledDatabase } from '../../testing/settled.ts'
 import { assess } from './assessment.ts'
 
 const { owner, now, status, children, observedOf } = settledDatabase()
@@ -11,9 +12,12 @@ const { claim } = children
 /** The uid of the claim stands in the template. */
 const uid = 'claim-uid'
 const volume = status.volume && { ...status.volume, uid }
+const before = beforeRoles(children)
+const template = before.statefulSet.spec?.template.metadata?.annotations
+if (template !== undefined) template[volumeAnnotation] = uid
 const existing = observedOf({
   status: { volume },
-  children: { claim: { ...claim, metadata: { ...claim.metadata, uid } } },
+  children: { ...before, claim: { ...claim, metadata: { ...claim.metadata, uid } } },
 })
 
 /**

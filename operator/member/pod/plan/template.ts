@@ -5,6 +5,7 @@
  */
 
 import type { Draft, StatefulSet } from '../../../../cluster/index.ts'
+import { labels } from '../../../../crds/index.ts'
 import { driftIn } from '../../../children/drift.ts'
 import type { Drift } from '../../../objects/foreign-fields.ts'
 import type { ObservedMember } from '../../observed.ts'
@@ -76,6 +77,13 @@ function editsOf(observed: ObservedMember, newest: Draft<'StatefulSet'>): Drift[
   return drifts.filter(({ field }) => field === 'spec.template' || field.startsWith('spec.template.'))
 }
 
+/** A template from before there were roles gets one with the next pod: to change it for that alone would write to every database. */
+function withRoleOf(newest: Template, live: Template, isNew: boolean): Template {
+  if (isNew || live.metadata?.labels?.[labels.role] !== undefined) return newest
+  const { [labels.role]: _, ...others } = newest.metadata?.labels ?? {}
+  return { ...newest, metadata: { ...newest.metadata, labels: others } }
+}
+
 /** The StatefulSet with the template that it is to have now; `newest` has the one for the next restart. */
 export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSet'>): Draft<'StatefulSet'> {
   const live = observed.children.statefulSet?.spec?.template
@@ -84,16 +92,17 @@ export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSe
   const isSame = digest(live) === digest(newest.spec.template)
   const edits = editsOf(observed, newest)
   const isUnsaid = digest(live) === undefined && live.metadata?.annotations?.[imageAnnotation] !== undefined
-  const takesNewest = isSame || isUnsaid || edits.length > 0 || (mayStop(observed) && isDue(observed, newest, live))
-  const { labels, annotations } = live.metadata ?? {}
+  const isNew = mayStop(observed) && isDue(observed, newest, live)
+  const takesNewest = isSame || isUnsaid || edits.length > 0 || isNew
+  const { labels: marks, annotations } = live.metadata ?? {}
   const reference = referenceOf(takesNewest ? newest.spec.template : live) ?? ''
   // What the API server says of it beyond that is not ours to state.
   const kept: Template = {
-    metadata: { ...(labels ? { labels } : {}), annotations: { ...annotations, [imageAnnotation]: reference } },
+    metadata: { ...(marks ? { labels: marks } : {}), annotations: { ...annotations, [imageAnnotation]: reference } },
     ...(live.spec ? { spec: live.spec } : {}),
   }
   const isEdited = edits.some(({ field }) => field.endsWith('.image'))
   const image = imageFor(observed, reference, live, isEdited)
-  const template = withImage(takesNewest ? newest.spec.template : kept, image)
+  const template = withImage(takesNewest ? withRoleOf(newest.spec.template, live, isNew) : kept, image)
   return { ...newest, spec: { ...newest.spec, template } }
 }

@@ -1,0 +1,57 @@
+/** Services lead to the member that says it is the primary, and to pods from before there were roles as they did. */
+import { describe, expect, test } from 'vitest'
+import { labels } from '../../../crds/index.ts'
+import { podSettings } from '../../pod-settings.ts'
+import { beforeRoles, type Given, settledDatabase } from '../../testing/settled.ts'
+import type { RestartsOf } from './plan/restart-marks.ts'
+
+const { children, assessmentOf, actionsOf, observedOf } = settledDatabase()
+const before = beforeRoles(children)
+const budgeted = { podSettings: podSettings.parse({ disruptionBudget: true }) }
+/** By what Service, disruption budget and new pods are found. */
+const rolesIn = (given: Given, restarts?: RestartsOf) => {
+  const { desired } = assessmentOf({ ...given, rest: { ...budgeted, ...given.rest } }, restarts)
+  const roles = [
+    desired.service.spec?.selector,
+    desired.disruptionBudget?.spec?.selector?.matchLabels,
+    desired.statefulSet?.spec?.template.metadata?.labels,
+  ]
+  return roles.map(marks => marks?.[labels.role])
+}
+const restarted: RestartsOf = () => ({
+  marks: { restart: 'r', maintenance: undefined },
+  isUnsure: false,
+  isGivenUp: false,
+})
+
+describe('the role of a member', () => {
+  test('is on new pods, and selects them', () => {
+    expect(rolesIn({})).toEqual(['primary', 'primary', 'primary'])
+    expect(rolesIn({ children: { statefulSet: undefined, pod: undefined }, pod: undefined })).toEqual([
+      ...['primary', 'primary', 'primary'],
+    ])
+  })
+  test('is given to no pod that runs without, and nothing is selected by it, whatever an upgrade brings', () => {
+    expect(rolesIn({ children: before })).toEqual([undefined, undefined, undefined])
+    const actions = actionsOf({ children: before })
+    expect(actions.filter(action => action.do === 'repair-pod')).toEqual([])
+  })
+  test('comes with the next restart: into the template and onto the pod that still runs, before it selects', () => {
+    expect(rolesIn({ children: before }, restarted)).toEqual([undefined, undefined, 'primary'])
+    const { statefulSet } = children
+    expect(rolesIn({ children: { ...before, statefulSet } })).toEqual([undefined, undefined, 'primary'])
+    expect(actionsOf({ children: { ...before, statefulSet } })).toContainEqual(
+      expect.objectContaining({ do: 'repair-pod', labels: { [labels.role]: 'primary' } }),
+    )
+    expect(rolesIn({ children: { service: before.service } })).toEqual(['primary', 'primary', 'primary'])
+  })
+  test('selects nothing of another incarnation that the Service leads to for now', () => {
+    const { service } = before
+    const selector = { ...service.spec?.selector, [labels.incarnation]: '7' }
+    const elsewhere = { ...service, spec: { ...service.spec, selector } }
+    const closed: Given = { children: { service: elsewhere }, answer: { closed: { inherited: 0 } } }
+    const { spec } = assessmentOf(closed).desired.service
+    expect(spec?.selector).toEqual(selector)
+    expect(observedOf(closed).incarnation).not.toBe(7)
+  })
+})
