@@ -15,6 +15,7 @@ import { conditionOf } from '../objects/conditions.ts'
 import { at, impatient, useBackups } from '../testing/backups.ts'
 import { isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testConfiguration } from '../testing/installation.ts'
+import { createReads } from '../testing/reads.ts'
 
 const it = useInstallation()
 const { taken, dataOf, get: backupOf, snapshotOf, gone, restarted } = useBackups(it)
@@ -487,17 +488,24 @@ test('one that failed before leaves alone what a later one makes, and the old cl
   const made = await claim(status?.incarnation ?? 0)
   const set = () => it.cluster().get('StatefulSet', at(childNames.statefulSet(id, status?.incarnation ?? 0)))
   const started = await set()
-  // Each is looked at anew.
-  await restarted()
-  await new Promise(resolve => setTimeout(resolve, 1_000))
+  // Each is looked at anew: what the failed one would leave is read by its pass alone.
+  const reads = createReads()
+  const passOf = (incarnation = 0) => reads.of('StatefulSet', childNames.statefulSet(id, incarnation))
+  const again = passOf(failed?.status?.incarnation)
+  await restarted({ wrap: reads.cluster })
+  await again
+  // The other one is under way, and is looked at time and again.
+  await reads.of('Restore', 'again-b', 2)
   expect((await set())?.metadata.uid).toBe(started?.metadata.uid)
   it.workload().snapshots.making = { mode: 'making' }
   it.workload().resnapshot()
   await when('again-b', found => found.status?.phase === 'completed')
   expect((await settled('again')).status?.volume?.uid).toBe(made?.metadata.uid)
   expect(await contentOf('again')).toBe('good')
-  await restarted()
-  await new Promise(resolve => setTimeout(resolve, 1_000))
+  const both = Promise.all([passOf(failed?.status?.incarnation), passOf(status?.previous?.incarnation)])
+  await restarted({ wrap: reads.cluster })
+  await both
+  await reads.quiet()
   expect((await claim(1))?.metadata.uid).toBe(old?.uid)
   await restarted()
 })
@@ -564,6 +572,8 @@ describe('the old Postgres', () => {
 
   test('is not replaced before the controller of its StatefulSet has seen that it is to stop', async () => {
     await mistaken('lagging')
+    const reads = createReads()
+    await restarted({ wrap: reads.cluster })
     it.workload().lag(true)
     await askByAnnotation('lagging-back', 'lagging', 'lagging-1')
     const { status } = (await when('lagging-back', found => found.status?.fencedAt !== undefined)) ?? {}
@@ -571,7 +581,7 @@ describe('the old Postgres', () => {
       () => pod('lagging'),
       found => found === undefined,
     )
-    await new Promise(resolve => setTimeout(resolve, 600))
+    await reads.of('Restore', 'lagging-back', 3)
     const found = await restore('lagging-back')
     expect([found?.status?.phase, found?.status?.switchedAt]).toEqual(['running', undefined])
     expect((await backupOf(status?.anchor ?? ''))?.status?.phase).toBe('pending')
