@@ -1,7 +1,8 @@
 /** A pod of a service has the label of its database, and is not its Postgres. */
 import { expect, test } from 'vitest'
 import type { Pod } from '../../cluster/index.ts'
-import { childNames, labels, managedByEspalier } from '../../crds/index.ts'
+import { childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { httpRouteName, routeComponent } from '../../routes/route.ts'
 import { podsOf } from '../member/pod/pod.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation } from '../objects/ownership.ts'
 import { podSettings } from '../pod-settings.ts'
@@ -46,7 +47,7 @@ test.each<[string, string | undefined, string, boolean]>([
   expect(podsOf(pods(pod), id, testNamespace)).toEqual(isFound ? [pod] : [])
 })
 
-test('a pod of a service changes nothing of its database, and is selected by none of its objects', async () => {
+test('a pod and a route of a service change nothing of its database, and are deleted with it', async () => {
   const database = await it.create('served')
   const id = await it.idOf('served')
   const pod = podOf(id, `${childNames.service(id)}-rest-1`, 'rest')
@@ -55,9 +56,16 @@ test('a pod of a service changes nothing of its database, and is selected by non
     [ownerKeyAnnotation]: `${testNamespace}/served`,
   }
   await it.cluster().create('Pod', { ...pod, metadata: { ...pod.metadata, annotations } })
+  const route = { namespace: systemNamespace, name: httpRouteName('rest.served.db.test') }
+  await it.cluster().create('ConfigMap', {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { ...route, annotations, labels: { ...pod.metadata.labels, [labels.component]: routeComponent } },
+  })
   await it.stopOperator()
   await it.startOperator()
   const restarted = await it.when('served', ({ status }) => status?.phase === 'available')
+  expect(restarted.status?.endpoint).toEqual(database.status?.endpoint)
   expect(restarted.status?.instances).toEqual([
     { id: childNames.pod(id, 1), role: 'primary', node: expect.any(String) },
   ])
@@ -82,4 +90,5 @@ test('a pod of a service changes nothing of its database, and is selected by non
   await it.gone('served')
   const { namespace, name } = pod.metadata
   expect(await it.cluster().get('Pod', { namespace, name })).toBeUndefined()
+  expect(await it.cluster().get('ConfigMap', route)).toBeUndefined()
 })
