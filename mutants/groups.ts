@@ -15,7 +15,17 @@ const ofPlans = [
   'operator/member/**/plan/*.test.ts',
   'operator/managed-database/plan/*.test.ts',
 ]
-const lifecycle = ['lifecycle', 'rollout', 'stops', 'leftovers', 'unmade', 'lost-node', 'adoption', 'healing', 'rescue']
+const lifecycle = [
+  'lifecycle',
+  'rollout',
+  'stops',
+  'leftovers',
+  'unprovisioned',
+  'lost-node',
+  'adoption',
+  'healing',
+  'rescue',
+]
 const ofOperations = lifecycle.map(name => `operator/managed-database/${name}.test.ts`)
 
 /** Requests and their statements. */

@@ -15,7 +15,7 @@ import {
   type ManagedDatabaseSpec,
   type ManagedDatabaseStatus,
 } from '../../crds/index.ts'
-import { withSeenSpec } from '../../operator/managed-database/seen-spec.ts'
+import { withSeenSpec } from '../../operator/managed-database/spec-digest.ts'
 import { withSince } from '../../operator/objects/since.ts'
 import { withUpdatedAt } from '../../operator/objects/updated-at.ts'
 import { createIds } from '../../values/id.ts'

@@ -1,6 +1,7 @@
 /** The ManagedDatabase as a kind of owner: what its passes do that those of other owners do not. */
 import { type OwnerController, type OwnerControllerOptions, startOwnerController } from '../owner/controller.ts'
 import type { Kind } from '../owner/kind.ts'
+import { perform } from './act.ts'
 import { isOwnAction, type OwnAction } from './actions.ts'
 import { nextConditions } from './conditions.ts'
 import { remainingBackups } from './deletion.ts'
@@ -8,11 +9,10 @@ import { follow } from './follow.ts'
 import { createDatabaseMetrics } from './metrics.ts'
 import { observe } from './observe.ts'
 import type { Observed } from './observed.ts'
-import { perform } from './perform.ts'
 import { type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, reportsOf } from './report.ts'
 import { deleteRoutes } from './routes.ts'
-import { withSeenSpec } from './seen-spec.ts'
+import { withSeenSpec } from './spec-digest.ts'
 
 type DatabaseControllerOptions = OwnerControllerOptions & { settings: PlanSettings }
 

@@ -16,11 +16,11 @@ import type { Hold } from '../member/observed.ts'
 import { observeIdentity, observeOperation, observeTask } from '../owner/observe.ts'
 import { type GuardedObserver, type Learnt, type Observation, observeInstance } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
-import { holdOf } from './hold.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { askedRotations } from './operation.ts'
 import { isFenced, restoresOf, restoringOf } from './restoring.ts'
 import { withSource } from './source.ts'
+import { holdOf } from './suspension.ts'
 
 export async function observe(
   observer: GuardedObserver,

@@ -11,7 +11,7 @@ import { earliest } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import { isGoing, type Observed } from '../observed.ts'
 import { copying } from './copying.ts'
-import { atEnd, clears, entombed, goes } from './ending.ts'
+import { atEnd, clears, entombed, goes } from './deletion.ts'
 import { type Plan, type PlanSettings, told } from './plan.ts'
 import { running } from './running.ts'
 

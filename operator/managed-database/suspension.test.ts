@@ -1,7 +1,7 @@
 /** What a suspension waits for. */
 import { expect, test } from 'vitest'
 import type { Backup, Branch } from '../../crds/index.ts'
-import { holdOf } from './hold.ts'
+import { holdOf } from './suspension.ts'
 
 const backup = (phase: string | undefined, metadata: object = {}, spec: object = {}) =>
   ({ metadata: { name: 'nightly', ...metadata }, spec, status: phase === undefined ? undefined : { phase } }) as Backup // all that is read

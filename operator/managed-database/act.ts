@@ -7,7 +7,7 @@ import type { OwnAction } from './actions.ts'
 import { writeConnectionSecret } from './connection-secrets.ts'
 import type { Observed } from './observed.ts'
 import { orphan, orphanedReport } from './orphan.ts'
-import { deletePrevious } from './previous.ts'
+import { deletePrevious } from './previous-volume.ts'
 
 export async function perform(
   { cluster, events }: { cluster: Cluster; events: EventRecorder },
