@@ -166,7 +166,7 @@ export function branchPhase({ metadata, spec, status }: Branch): BranchPhase {
 }
 
 /** Whether nothing ever came of a branch, nor will. */
-export const isUnmadeBranch = ({ status }: Branch): boolean =>
+export const isFailedCreation = ({ status }: Branch): boolean =>
   status?.phase === 'failed' && status.connectableAt === undefined
 
 /**
@@ -188,5 +188,5 @@ export const isCreatedBefore = ({ metadata }: Pick<Branch, 'metadata'>, deletion
 /** Whether a branch counts, for limits: until its deletion is requested. */
 export const isLiveBranch = (branch: Branch): boolean => {
   const phase = branchPhase(branch)
-  return phase !== 'deleting' && phase !== 'deleted' && !isUnmadeBranch(branch)
+  return phase !== 'deleting' && phase !== 'deleted' && !isFailedCreation(branch)
 }

@@ -1,7 +1,7 @@
 /** What the state of an object means to whoever reads it: who counts, what is over, what can be done. */
 import { describe, expect, test } from 'vitest'
 import { type Backup, verificationAsked, verificationOf } from './backup.ts'
-import { type Branch, type BranchPhase, branchPhase, isLiveBranch, isUnmadeBranch } from './branch.ts'
+import { type Branch, type BranchPhase, branchPhase, isFailedCreation, isLiveBranch } from './branch.ts'
 import { apiVersion } from './kind.ts'
 import { awaitsData, type ManagedDatabase } from './managed-database.ts'
 import { annotations } from './metadata.ts'
@@ -38,10 +38,10 @@ describe('a branch', () => {
   })
   test('without a status is on its way', () => {
     const { status: _, ...bare } = branch({})
-    expect([branchPhase(bare as Branch), isUnmadeBranch(bare as Branch)]).toEqual(['creating', false])
+    expect([branchPhase(bare as Branch), isFailedCreation(bare as Branch)]).toEqual(['creating', false])
   })
   test('is unmade only where it failed before anybody could connect', () => {
-    const unmade = (given: Given) => isUnmadeBranch(branch(given))
+    const unmade = (given: Given) => isFailedCreation(branch(given))
     expect([
       unmade({ phase: 'failed' }),
       unmade({ phase: 'failed', connectableAt: at }),

@@ -15,7 +15,7 @@ import {
   type ManagedDatabaseSpec,
   type ManagedDatabaseStatus,
 } from '../../crds/index.ts'
-import { withSeenSpec } from '../../operator/managed-database/spec-digest.ts'
+import { withSpecDigest } from '../../operator/managed-database/spec-digest.ts'
 import { withSince } from '../../operator/objects/since.ts'
 import { withUpdatedAt } from '../../operator/objects/updated-at.ts'
 import { createIds } from '../../values/id.ts'
@@ -80,7 +80,7 @@ function passed(world: World, found: Partial<ManagedDatabaseStatus> = {}): World
   const branchCount = branches.filter(isLiveBranch).length
   const ending = database.metadata.deletionTimestamp === undefined ? {} : { phase: 'deleting' as const }
   const planned = { ...database.status, branchCount, appliedHash: desiredHash(askedBy(database)), ...found, ...ending }
-  const status = withSeenSpec(database, withUpdatedAt(database.status, planned, now), now)
+  const status = withSpecDigest(database, withUpdatedAt(database.status, planned, now), now)
   const domain = withSince(region.status?.domain, { name: region.spec.domain }, now)
   const { branchesPerDatabase: limit } = tenant.spec.limits
   const ofBranches = withSince(tenant.status?.branches, limit === undefined ? {} : { limit }, now)

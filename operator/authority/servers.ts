@@ -6,8 +6,8 @@ import {
   type Branch,
   branchPhase,
   childNames,
+  isFailedCreation,
   isTeardownBegun,
-  isUnmadeBranch,
   labels,
   type ManagedDatabase,
   managedByEspalier,
@@ -20,7 +20,7 @@ import { podFacts, podsOf } from '../member/pod/pod.ts'
 
 /** One that is torn down never starts again. A database whose deletion is held up serves. */
 function isEnding(owner: ManagedDatabase | Branch): boolean {
-  if (owner.kind === 'Branch') return branchPhase(owner) === 'deleting' || isUnmadeBranch(owner)
+  if (owner.kind === 'Branch') return branchPhase(owner) === 'deleting' || isFailedCreation(owner)
   return isTeardownBegun(owner)
 }
 

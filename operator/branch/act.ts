@@ -23,10 +23,10 @@ export async function perform(
     case 'request-deletion':
       await cluster.replace('Branch', { ...branch, spec: { ...branch.spec, deletionRequestedAt: action.at } })
       return 'replaced'
-    case 'entomb':
+    case 'leave-record':
       await deleteRemains(cluster, instance, () => remainingBackups(cluster, observed))
       return { status: action.status }
-    case 'purge':
+    case 'delete-record':
       await cluster.delete('Branch', { namespace, name }, { uid })
       return 'replaced'
   }

@@ -8,17 +8,17 @@ export type OwnAction =
   /** The branch has expired: requests its deletion as the API would. */
   | { do: 'request-deletion'; at: string }
   /** Deletes what the cluster itself still lists, and leaves this status as a record once nothing is left. */
-  | { do: 'entomb'; status: BranchStatus }
+  | { do: 'leave-record'; status: BranchStatus }
   /** Deletes the record, which has been kept long enough. */
-  | { do: 'purge' }
+  | { do: 'delete-record' }
 
 export type Action = OwnerAction | OwnAction
 
 const own: Record<OwnAction['do'], true> = {
   'create-backup': true,
   'request-deletion': true,
-  entomb: true,
-  purge: true,
+  'leave-record': true,
+  'delete-record': true,
 }
 
 export const isOwnAction = (action: Action): action is OwnAction => action.do in own

@@ -1,7 +1,7 @@
 /** The Branch as a kind of owner: what its passes do that those of other owners do not. */
 import type { Cluster } from '../../cluster/index.ts'
 import type { EventRecorder } from '../../controller/index.ts'
-import { type Branch, branchPhase, isUnmadeBranch } from '../../crds/index.ts'
+import { type Branch, branchPhase, isFailedCreation } from '../../crds/index.ts'
 import { conditionOf, type Finding } from '../objects/conditions.ts'
 import { fillInDatabaseId, lacksDatabaseId, withReplacedDatabase } from '../objects/named-database.ts'
 import { type OwnerController, type OwnerControllerOptions, startOwnerController } from '../owner/controller.ts'
@@ -76,5 +76,5 @@ function recordChange(events: EventRecorder, before: Branch, after: Branch): voi
 /** How the creation of the branch ends with this change; undefined if it does not. */
 function outcomeOf(before: Branch, after: Branch): 'available' | 'failed' | undefined {
   if (becomesConnectable(before, after)) return 'available'
-  return fails(before, after) && isUnmadeBranch(after) ? 'failed' : undefined
+  return fails(before, after) && isFailedCreation(after) ? 'failed' : undefined
 }

@@ -1,5 +1,5 @@
 /** All that a pass knows of one branch: its Postgres, what it is copied from, and what is a branch's alone. */
-import { type Backup, type Branch, branchPhase, isUnmadeBranch, type ManagedDatabase } from '../../crds/index.ts'
+import { type Backup, type Branch, branchPhase, isFailedCreation, type ManagedDatabase } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Observed as ObservedOwner } from '../owner/observed.ts'
@@ -22,14 +22,14 @@ export type Observed = ObservedOwner & {
 }
 
 /** Its deletion is asked for, one way or the other. */
-export const isGoing = (branch: Branch): boolean => branchPhase(branch) === 'deleting'
+export const isDeletionRequested = (branch: Branch): boolean => branchPhase(branch) === 'deleting'
 
 /** A branch as the Postgres that it asks for. What goes, or came to nothing, is on its way out. `now`: ms since the epoch. */
 export function instanceOf(branch: Branch, now: number): Instance {
   const { kind, metadata, spec, status } = branch
   const { region, size, pgVersion, ipAllowlist, storage } = spec
   const { source } = status ?? {}
-  const since = leavingSince(branch, now)
+  const since = deletionSince(branch, now)
   return {
     kind,
     metadata: since === undefined ? metadata : { ...metadata, deletionTimestamp: since },
@@ -50,10 +50,10 @@ export function instanceOf(branch: Branch, now: number): Instance {
 }
 
 /** A time that somebody wrote may be one to come: nothing is waited for so long. */
-function leavingSince(branch: Branch, now: number): string | undefined {
+function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch
   if (metadata.deletionTimestamp !== undefined) return metadata.deletionTimestamp
   const asked = spec.deletionRequestedAt
   if (asked !== undefined) return Date.parse(asked) <= now ? asked : new Date(now).toISOString()
-  return isUnmadeBranch(branch) ? conditionOf(status, 'Ready')?.lastTransitionTime : undefined
+  return isFailedCreation(branch) ? conditionOf(status, 'Ready')?.lastTransitionTime : undefined
 }

@@ -6,7 +6,7 @@ import type { Pass, Result } from '../owner/kind.ts'
 import type { OwnAction } from './actions.ts'
 import { writeConnectionSecret } from './connection-secrets.ts'
 import type { Observed } from './observed.ts'
-import { orphan, orphanedReport } from './orphan.ts'
+import { orphan, orphanedEvent } from './orphan.ts'
 import { deletePrevious } from './previous-volume.ts'
 
 export async function perform(
@@ -27,7 +27,7 @@ export async function perform(
       return 'replaced'
     case 'orphan':
       await orphan(cluster, database, remains.routes)
-      events.record(database, ...orphanedReport(database))
+      events.record(database, ...orphanedEvent(database))
       return 'replaced'
   }
 }

@@ -10,9 +10,9 @@ import { createDatabaseMetrics } from './metrics.ts'
 import { observe } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { type PlanSettings, plan } from './plan/index.ts'
-import { endedOperation, reportsOf } from './report.ts'
+import { endedOperation, eventsOf } from './report.ts'
 import { deleteRoutes } from './routes.ts'
-import { withSeenSpec } from './spec-digest.ts'
+import { withSpecDigest } from './spec-digest.ts'
 
 type DatabaseControllerOptions = OwnerControllerOptions & { settings: PlanSettings }
 
@@ -38,10 +38,10 @@ function databases({
     isOwnAction,
     perform: (executor, pass, action) => perform({ ...executor, events }, pass, action),
     remainingBackups,
-    complete: withSeenSpec,
+    complete: withSpecDigest,
     report: (before, after, now) => {
       const { status = {} } = after
-      for (const { type, reason, message } of reportsOf(before.status, status))
+      for (const { type, reason, message } of eventsOf(before.status, status))
         events.record(before, type, reason, message)
       const ended = endedOperation(before.status, status, now)
       if (ended) databaseMetrics.ended(ended)

@@ -154,8 +154,8 @@ async function sweep(name: string, what: string, offset: number): Promise<void> 
   ])
   for (const mutation of chosen) {
     if ((await mutate(child, mutation)) === false) continue
-    const isOver = ({ isHealed, isTold }: Awaited<ReturnType<typeof look>>) => isHealed || isTold
-    const found = await eventually(() => look(mutation), isOver, { withinMs }).catch(() => look(mutation))
+    const isPastDeadline = ({ isHealed, isTold }: Awaited<ReturnType<typeof look>>) => isHealed || isTold
+    const found = await eventually(() => look(mutation), isPastDeadline, { withinMs }).catch(() => look(mutation))
     if (found.isHealed) continue
     if (!found.isTold) unhealed.push(`${what}, ${mutation.name}: ${JSON.stringify(found.conditions)}`)
     await putBack(child, present)

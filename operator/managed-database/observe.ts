@@ -17,10 +17,10 @@ import { observeIdentity, observeOperation, observeTask } from '../owner/observe
 import { type GuardedObserver, type Learnt, type Observation, observeInstance } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { isAtRest, type Observed } from './observed.ts'
-import { askedRotations } from './operation.ts'
+import { requestedRotations } from './operation.ts'
 import { isFenced, restoresOf, restoringOf } from './restoring.ts'
 import { withSource } from './source.ts'
-import { holdOf } from './suspension.ts'
+import { suspensionBlock } from './suspension.ts'
 
 export async function observe(
   observer: GuardedObserver,
@@ -33,13 +33,13 @@ export async function observe(
   const id = marks?.[labels.id]
   const others = id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid)
   const { identity, owner, remains } = await observeIdentity(observer, database, others)
-  const branches = await branchesOf(observer, database)
+  const branches = await observeBranches(observer, database)
   const backups = caches.backups
     .byIndex('database', `${namespace}/${id}`)
     .filter(({ spec }) => spec.databaseName === name)
   const restores = restoresOf(caches, database)
-  const held = database.spec.suspended ? await heldBy(observer, database, backups, branches) : undefined
-  const rotations = askedRotations(database, observer.now())
+  const held = database.spec.suspended ? await observeSuspensionBlock(observer, database, backups, branches) : undefined
+  const rotations = requestedRotations(database, observer.now())
   const sourced = await withSource(cluster, database, remains.claims.length > 0)
   const adopting = { ...sourced, adoptsVolumes: true }
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
@@ -53,7 +53,7 @@ export async function observe(
       branches,
       backups,
       restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
-      previous: { claims: await claimsOf(observer, database, remains.claims), restores },
+      previous: { claims: await observeClaims(observer, database, remains.claims), restores },
       connectionSecrets: await observeConnectionSecrets(cluster, database, remains.secrets, { owner, passwords, keys }),
       annotatedTask: await observeAnnotatedTask(observer, database),
       ...(await observeOperation(observer, database)),
@@ -63,7 +63,7 @@ export async function observe(
 }
 
 /** A claim on record counts also where the caches do not find it, as without its labels. */
-async function claimsOf(
+async function observeClaims(
   { cluster }: Observer,
   { metadata: { namespace }, status }: ManagedDatabase,
   known: readonly PersistentVolumeClaim[],
@@ -83,13 +83,13 @@ async function claimsOf(
  * What a suspension waits for. Before Postgres stops, the cluster is read besides the caches: they may lag behind a backup or
  * branch that the API accepted before the suspension.
  */
-async function heldBy(
+async function observeSuspensionBlock(
   { cluster }: Observer,
   database: ManagedDatabase,
   backups: readonly Backup[],
   branches: readonly Branch[],
 ): Promise<Hold | undefined> {
-  const known = holdOf(backups, branches)
+  const known = suspensionBlock(backups, branches)
   if (known !== undefined || isAtRest(database)) return known
   const { namespace, name, labels: marks } = database.metadata
   const isOwn = ({ spec }: Backup | Branch) =>
@@ -98,11 +98,11 @@ async function heldBy(
     cluster.list('Backup', { namespace }),
     cluster.list('Branch', { namespace }),
   ])
-  return holdOf(current.items.filter(isOwn), made.items.filter(isOwn))
+  return suspensionBlock(current.items.filter(isOwn), made.items.filter(isOwn))
 }
 
 /** Of a database whose deletion is requested the cluster itself is asked: a branch that was created just before holds that up. */
-async function branchesOf({ caches, cluster }: Observer, { metadata }: ManagedDatabase): Promise<Branch[]> {
+async function observeBranches({ caches, cluster }: Observer, { metadata }: ManagedDatabase): Promise<Branch[]> {
   const { namespace = '', name, deletionTimestamp } = metadata
   if (deletionTimestamp === undefined) return caches.branches.byIndex('database', `${namespace}/${name}`)
   const { items } = await cluster.list('Branch', { namespace })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { desiredHash, rotationAnnotations } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import { type Given, settledDatabase } from '../testing/settled.ts'
-import { askedRotations } from './operation.ts'
+import { requestedRotations } from './operation.ts'
 
 const { now, observedOf } = settledDatabase()
 const asking: Given = { metadata: { annotations: { [rotationAnnotations.app]: 'now' } } }
@@ -12,7 +12,7 @@ const operation = {
   ...{ taskId: 't', name: 'rotate-password-managed' as const, startedAt: timestamp(now) },
   ...{ hash: desiredHash({ ...spec, rotations: { app: 'now' } }), deadlineAt: timestamp(now + 30_000) },
 }
-const of = (given: Given, at = now) => askedRotations(observedOf(given).database, at)
+const of = (given: Given, at = now) => requestedRotations(observedOf(given).database, at)
 
 test('a rotation is asked for until it is done, and given up at the deadline of its operation', () => {
   expect(of({})).toEqual({ asked: {}, isGivenUp: false })

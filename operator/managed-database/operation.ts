@@ -4,12 +4,12 @@ import { askedBy, awaitedRotations, desiredHash, type ManagedDatabase } from '..
 import type { AskedRotations } from '../endpoint/observed.ts'
 
 /** Whether the deadline of what is requested has passed. A restart or rotation is not done after it. */
-export function isOver({ status, ...database }: ManagedDatabase, now: number): boolean {
+export function isPastDeadline({ status, ...database }: ManagedDatabase, now: number): boolean {
   const { operation } = status ?? {}
   return operation?.hash === desiredHash(askedBy(database)) && now >= Date.parse(operation.deadlineAt)
 }
 
-export const askedRotations = (database: ManagedDatabase, now: number): AskedRotations => ({
+export const requestedRotations = (database: ManagedDatabase, now: number): AskedRotations => ({
   asked: awaitedRotations(database),
-  isGivenUp: isOver(database, now),
+  isGivenUp: isPastDeadline(database, now),
 })

@@ -20,7 +20,7 @@ export async function orphan(cluster: Cluster, database: ManagedDatabase, routes
 export const isKeptRoute = ({ metadata }: ConfigMap): boolean => metadata.annotations?.[annotations.orphan] === 'true'
 
 /** The Event for a database whose object alone was deleted. */
-export function orphanedReport({ metadata }: ManagedDatabase): ['Normal', string, string] {
+export function orphanedEvent({ metadata }: ManagedDatabase): ['Normal', string, string] {
   const id = metadata.labels?.[labels.id]
   const message = `deleted without what belongs to it: Postgres, volume, credentials and backups stay. To take them over, create a ManagedDatabase of this name in this namespace with the label ${labels.id}=${id}`
   return ['Normal', 'Orphaned', message]

@@ -22,7 +22,7 @@ export async function deletePrevious(
   if (metadata?.uid !== uid || serves) return
   if (backup !== undefined && !(await isCompleted(cluster, namespace, backup))) return
   const of = { namespace, id, incarnation: volume.incarnation, number: memberOfClaim(volume.claim) }
-  const left = await leftOf(cluster, of, uid ?? '')
+  const left = await remainingOf(cluster, of, uid ?? '')
   for (const { kind, metadata } of left)
     await cluster.delete(kind, { namespace, name: metadata.name }, { uid: metadata.uid })
   const pods = await podsOfMember(cluster, of)
@@ -31,7 +31,7 @@ export async function deletePrevious(
 }
 
 /** What the volume ran with: mostly its Restore has deleted that. */
-async function leftOf(cluster: Cluster, { namespace, id, incarnation, number }: MemberKey, uid: string) {
+async function remainingOf(cluster: Cluster, { namespace, id, incarnation, number }: MemberKey, uid: string) {
   const names = {
     StatefulSet: childNames.statefulSet(id, incarnation, number),
     ConfigMap: childNames.configuration(id, incarnation, number),

@@ -3,7 +3,7 @@ import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionOf, no, yes } from '../objects/conditions.ts'
 import { type Problem, withProblems } from '../owner/problems.ts'
 import { type Findings, nextConditions } from './conditions.ts'
-import { endedOperation, reportsOf } from './report.ts'
+import { endedOperation, eventsOf } from './report.ts'
 
 const now = Date.parse('2026-01-01T00:01:00Z')
 const operation = {
@@ -51,7 +51,7 @@ describe('problems of actions', () => {
 
 describe('Events', () => {
   const reasons = (before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus) =>
-    reportsOf(before, after).map(({ type, reason }) => `${type} ${reason}`)
+    eventsOf(before, after).map(({ type, reason }) => `${type} ${reason}`)
   test('tell of beginnings, phases and what needs somebody, once', () => {
     const started = status({ VolumeReady: no('Pending', '') }, { phase: 'creating', operation })
     expect(reasons(undefined, started)).toEqual(['Normal OperationStarted'])

@@ -2,9 +2,9 @@
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 
-type Report = { type: 'Normal' | 'Warning'; reason: string; message: string }
+type Event = { type: 'Normal' | 'Warning'; reason: string; message: string }
 
-const phaseReasons: Partial<Record<NonNullable<ManagedDatabaseStatus['phase']>, string>> = {
+const eventReasons: Partial<Record<NonNullable<ManagedDatabaseStatus['phase']>, string>> = {
   available: 'Available',
   suspended: 'Suspended',
   degraded: 'Degraded',
@@ -13,26 +13,26 @@ const phaseReasons: Partial<Record<NonNullable<ManagedDatabaseStatus['phase']>, 
 }
 
 /** A new size cuts off whoever is connected, so that is told as it begins. */
-function restartReports(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+function restartEvents(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const [was, is] = [conditionOf(before, 'SizeApplied'), conditionOf(after, 'SizeApplied')]
   if (is?.reason !== 'Restarting' || was?.reason === 'Restarting') return []
   return [{ type: 'Normal', reason: 'Restarting', message: is.message }]
 }
 
 /** A volume that grows by itself. */
-function volumeReports(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+function volumeEvents(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const [was, is] = [before?.storage, after.storage]
   if (is === undefined) return []
-  const reports: Report[] = []
+  const events: Event[] = []
   if (was !== undefined && is.capacity !== was.capacity)
-    reports.push({ type: 'Normal', reason: 'VolumeHasGrown', message: `it has ${is.capacity}, ${was.capacity} before` })
+    events.push({ type: 'Normal', reason: 'VolumeHasGrown', message: `it has ${is.capacity}, ${was.capacity} before` })
   if (is.growsTo !== undefined && is.growsTo !== was?.growsTo)
-    reports.push({ type: 'Normal', reason: 'VolumeGrows', message: `it grows from ${is.capacity} to ${is.growsTo}` })
-  return reports
+    events.push({ type: 'Normal', reason: 'VolumeGrows', message: `it grows from ${is.capacity} to ${is.growsTo}` })
+  return events
 }
 
 /** A previous volume whose claim is gone. */
-function previousReports(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+function previousVolumeEvents(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const present = new Set(after.previous?.map(({ uid }) => uid))
   return (before?.previous ?? [])
     .filter(({ uid }) => !present.has(uid))
@@ -44,18 +44,18 @@ function previousReports(before: ManagedDatabaseStatus | undefined, after: Manag
 }
 
 /** The Events that a change of status is worth. */
-export function reportsOf(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
-  const reports: Report[] = []
+export function eventsOf(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
+  const events: Event[] = []
   const { operation, phase } = after
   if (operation !== undefined && operation.taskId !== before?.operation?.taskId)
-    reports.push({ type: 'Normal', reason: 'OperationStarted', message: `${operation.name} begins` })
-  const reason = phase === undefined ? undefined : phaseReasons[phase]
+    events.push({ type: 'Normal', reason: 'OperationStarted', message: `${operation.name} begins` })
+  const reason = phase === undefined ? undefined : eventReasons[phase]
   if (phase !== undefined && reason !== undefined && phase !== before?.phase) {
     const isBad = phase === 'degraded' || phase === 'failed'
     const ready = conditionOf(after, 'Ready')
-    reports.push({ type: isBad ? 'Warning' : 'Normal', reason, message: ready?.message ?? phase })
+    events.push({ type: isBad ? 'Warning' : 'Normal', reason, message: ready?.message ?? phase })
   }
-  reports.push(...restartReports(before, after), ...volumeReports(before, after), ...previousReports(before, after))
+  events.push(...restartEvents(before, after), ...volumeEvents(before, after), ...previousVolumeEvents(before, after))
   for (const type of [
     'VolumeReady',
     'SizeApplied',
@@ -68,18 +68,31 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
     'RetentionHeld',
   ] as const) {
     const [was, is] = [conditionOf(before, type), conditionOf(after, type)]
-    if (is === undefined || is.reason === was?.reason || transient.has(is.reason)) continue
-    if (is.status === 'False' || type === 'DeletionBlocked' || warned.has(is.reason))
-      reports.push({ type: 'Warning', reason: is.reason, message: is.message })
+    if (is === undefined || is.reason === was?.reason || transientReasons.has(is.reason)) continue
+    if (is.status === 'False' || type === 'DeletionBlocked' || warningReasons.has(is.reason))
+      events.push({ type: 'Warning', reason: is.reason, message: is.message })
   }
-  return reports
+  return events
 }
 
 /** Reasons of conditions that are True, and that somebody has to act upon all the same. */
-const warned = new Set(['PasswordChangedByUser', 'AwaitsAgreement', 'NewestVerified', 'BeforeFailedVerification'])
+const warningReasons = new Set([
+  'PasswordChangedByUser',
+  'AwaitsAgreement',
+  'NewestVerified',
+  'BeforeFailedVerification',
+])
 
-/** Reasons that are steps on the way and nothing to be warned of. */
-const transient = new Set(['Pending', 'Minting', 'RolesPending', 'Growing', 'AwaitsResume', 'Restarting', 'Deleting'])
+/** Reasons that are steps on the way and nothing to be warningReasons of. */
+const transientReasons = new Set([
+  'Pending',
+  'Minting',
+  'RolesPending',
+  'Growing',
+  'AwaitsResume',
+  'Restarting',
+  'Deleting',
+])
 
 export type EndedOperation = { name: string; outcome: string; seconds: number }
 
@@ -92,9 +105,8 @@ export function endedOperation(
   const { operation } = after
   const progressing = conditionOf(after, 'Progressing')
   if (operation === undefined || progressing?.status !== 'False') return undefined
-  const isNews =
-    before?.operation?.taskId !== operation.taskId || conditionOf(before, 'Progressing')?.status !== 'False'
-  if (!isNews) return undefined
+  const isNew = before?.operation?.taskId !== operation.taskId || conditionOf(before, 'Progressing')?.status !== 'False'
+  if (!isNew) return undefined
   const seconds = Math.max(0, (now - Date.parse(operation.startedAt)) / 1000)
   return { name: operation.name, outcome: progressing.reason, seconds }
 }

@@ -6,7 +6,7 @@ import { annotations, type ManagedDatabase, type ManagedDatabaseStatus } from '.
 import { preciseTime } from '../../values/time.ts'
 import { digestOf } from '../objects/up-to-date.ts'
 
-const seenOf = ({
+const visibleOf = ({
   displayName,
   options,
   ipAllowlist,
@@ -25,14 +25,14 @@ const seenOf = ({
 })
 
 /** The status that is to be written, with when users last saw a change of what it is about. */
-export function withSeenSpec(
+export function withSpecDigest(
   database: ManagedDatabase,
   status: ManagedDatabaseStatus,
   now: number,
 ): ManagedDatabaseStatus {
   const before = database.status?.seenSpec
   const updatedAt = database.metadata.annotations?.[annotations.updatedAt]
-  const seenSpec = { digest: digestOf(seenOf(database.spec)), ...(updatedAt === undefined ? {} : { updatedAt }) }
+  const seenSpec = { digest: digestOf(visibleOf(database.spec)), ...(updatedAt === undefined ? {} : { updatedAt }) }
   const isOfOthers = before !== undefined && before.digest !== seenSpec.digest && before.updatedAt === updatedAt
   return { ...status, seenSpec, ...(isOfOthers ? { updatedAt: preciseTime(now) } : {}) }
 }

@@ -1,7 +1,7 @@
 /** What a suspension waits for. */
 import { expect, test } from 'vitest'
 import type { Backup, Branch } from '../../crds/index.ts'
-import { holdOf } from './suspension.ts'
+import { suspensionBlock } from './suspension.ts'
 
 const backup = (phase: string | undefined, metadata: object = {}, spec: object = {}) =>
   ({ metadata: { name: 'nightly', ...metadata }, spec, status: phase === undefined ? undefined : { phase } }) as Backup // all that is read
@@ -29,5 +29,5 @@ test.each<[string, Backup[], Branch[], string | undefined]>([
   ['none that is not wanted any more', [], [branch('creating', { spec: { deletionRequestedAt: 'x' } })], undefined],
   ['none that is being deleted', [], [branch('creating', { metadata: { deletionTimestamp: 'x' } })], undefined],
 ])('it waits for %s', (_, backups, branches, reason) => {
-  expect(holdOf(backups, branches)?.reason).toBe(reason)
+  expect(suspensionBlock(backups, branches)?.reason).toBe(reason)
 })

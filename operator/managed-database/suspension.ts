@@ -6,25 +6,25 @@
 import { type Backup, type Branch, isLiveBranch } from '../../crds/index.ts'
 import type { Hold } from '../member/observed.ts'
 
-const isTaken = ({ metadata, spec, status }: Backup): boolean =>
+const isBeingTaken = ({ metadata, spec, status }: Backup): boolean =>
   spec.sourceBranch === undefined &&
   metadata.deletionTimestamp === undefined &&
   (status?.phase ?? 'pending') !== 'completed' &&
   status?.phase !== 'failed'
 
 /** A branch of a branch asks nothing of the database. */
-const isMade = (branch: Branch): boolean =>
+const isBeingCreated = (branch: Branch): boolean =>
   branch.spec.sourceBranch === undefined && isLiveBranch(branch) && (branch.status?.phase ?? 'creating') === 'creating'
 
 /** `backups` and `branches`: of this database, whatever has become of them. */
-export function holdOf(backups: readonly Backup[], branches: readonly Branch[]): Hold | undefined {
-  const backup = backups.find(isTaken)
+export function suspensionBlock(backups: readonly Backup[], branches: readonly Branch[]): Hold | undefined {
+  const backup = backups.find(isBeingTaken)
   if (backup !== undefined)
     return {
       reason: 'AwaitsBackup',
       message: `the backup ${backup.metadata.name} is being taken: Postgres is stopped when it has ended`,
     }
-  const branch = branches.find(isMade)
+  const branch = branches.find(isBeingCreated)
   if (branch === undefined) return undefined
   return {
     reason: 'AwaitsBranch',

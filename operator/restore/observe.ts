@@ -20,7 +20,7 @@ import { snapshotsNotServed } from '../backup/snapshot.ts'
 import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { holdOf } from '../managed-database/suspension.ts'
+import { suspensionBlock } from '../managed-database/suspension.ts'
 import type { LearntOfMember, Observer } from '../member/observe.ts'
 import { lockOf, stopOf } from '../member/pod/lock.ts'
 import { podsOfMember } from '../member/pod/stopped.ts'
@@ -96,7 +96,7 @@ export async function observe(observer: GuardedObserver, { restore, keys, learnt
       candidate: candidate?.candidate,
       unanchorable:
         status?.phase === 'pending' && database !== undefined ? await unanchorable(observer, database) : undefined,
-      held: holdOf(
+      held: suspensionBlock(
         others.filter(other => other.status?.phase === 'running' && !isInVain(database, other)),
         branches.filter(branch => !isInVain(database, branch)),
       ),

@@ -3,8 +3,8 @@ import {
   type Backup,
   type Branch,
   branchPhase,
+  isFailedCreation,
   isTeardownBegun,
-  isUnmadeBranch,
   type ManagedDatabase,
   snapshotRefusal,
   visiblePhase,
@@ -34,7 +34,7 @@ function branchRefusal(branch: Branch): Refusal | undefined {
   const phase = branchPhase(branch)
   if (phase === 'deleting' || phase === 'deleted') return refused('BranchDeleting', 'the branch is being deleted')
   // One that served before is waited for: its Postgres may just be restarted.
-  if (isUnmadeBranch(branch)) return refused('BranchFailed', 'the branch has failed: its conditions say why')
+  if (isFailedCreation(branch)) return refused('BranchFailed', 'the branch has failed: its conditions say why')
   return undefined
 }
 

@@ -7,16 +7,16 @@ import type { Owner } from '../../objects/ownership.ts'
 import { nothing } from '../../owner/plan/steps.ts'
 import type { Observed } from '../observed.ts'
 import { operationOf } from './operation.ts'
-import { failed, type Plan, type PlanSettings, told } from './plan.ts'
+import { creationFailed, type Plan, type PlanSettings, withFindings } from './plan.ts'
 import { copied, copyingStep, isKept, prebranchDraft } from './prebranch.ts'
 import { refusalOf } from './refusal.ts'
 
 export function copying(observed: Observed, owner: Owner, now: number, settings: PlanSettings): Plan {
   const { branch, backup, source } = observed
   const refusal = backup === undefined ? refusalOf(observed, settings) : undefined
-  if (refusal !== undefined) return failed(observed, refusal, now)
+  if (refusal !== undefined) return creationFailed(observed, refusal, now)
   const copy = backup && copied(backup, branch, source, now)
-  if (copy?.state === 'failed') return failed(observed, copy.refusal, now)
+  if (copy?.state === 'failed') return creationFailed(observed, copy.refusal, now)
   const endpoint = planEndpoint(observed, owner, nothingServes)
   const actions: Plan['actions'] = [...endpoint.actions]
   if (backup === undefined)
@@ -32,6 +32,6 @@ export function copying(observed: Observed, owner: Owner, now: number, settings:
     ...{ Ready: notYet, VolumeReady: notYet, Progressing: yes(step, message) },
   }
   const operation = operationOf(branch, 'create-branch', now)
-  const status = told(observed, findings, { phase: 'creating', operation }, now)
+  const status = withFindings(observed, findings, { phase: 'creating', operation }, now)
   return { ...nothing(copy?.state === 'cut' ? { ...status, source: copy.source } : status), actions }
 }

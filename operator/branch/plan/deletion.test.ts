@@ -98,7 +98,7 @@ describe('a branch whose deletion is asked for', () => {
       { operation, storage: { capacity: '1Gi', since: ago(0) }, pendingRestart: [] },
     )
     const [action, ...others] = planOf(given).actions
-    if (action?.do !== 'entomb') throw new Error(`${action?.do} in place of entomb`)
+    if (action?.do !== 'leave-record') throw new Error(`${action?.do} in place of 'leave-record'`)
     const { volume, instances, endpoint, storage, storageUsedBytes, pendingRestart, ...record } = action.status
     expect([volume, instances, endpoint, storage, storageUsedBytes, pendingRestart]).toEqual(Array(6).fill(undefined))
     expect(record).toMatchObject({
@@ -146,7 +146,7 @@ describe('the record of a branch', () => {
   test('is kept for 30 days', () => {
     expect(planOf(record(0))).toMatchObject({ actions: [], wakeAt: now + 30 * day })
     expect(planOf(record(30 * day - 1_000))).toMatchObject({ actions: [], wakeAt: now + 1_000 })
-    expect(planOf(record(30 * day))).toMatchObject({ actions: [{ do: 'purge' }], wakeAt: undefined })
+    expect(planOf(record(30 * day))).toMatchObject({ actions: [{ do: 'delete-record' }], wakeAt: undefined })
   })
   test('stays where it is not known since when', () => {
     expect(planOf(record(0, { status: { deletedAt: undefined } }))).toMatchObject({ actions: [], wakeAt: undefined })

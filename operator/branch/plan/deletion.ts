@@ -14,11 +14,11 @@ import { nodeWake } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 import { endedOperation, operationOf } from './operation.ts'
-import { type Plan, told } from './plan.ts'
+import { type Plan, withFindings } from './plan.ts'
 import { ownBackup } from './prebranch.ts'
 
 /** How long the record of a deleted branch is kept. */
-const keptMs = 30 * 24 * 3600_000
+const recordMs = 30 * 24 * 3600_000
 
 function teardownStep(observed: Observed, owner: Owner | undefined, now: number): Teardown {
   const backup = ownBackup(observed)
@@ -28,7 +28,7 @@ function teardownStep(observed: Observed, owner: Owner | undefined, now: number)
 }
 
 /** `last`: what is done once nothing is left. */
-function stepping(observed: Observed, step: Teardown, last: Action[], now: number): Plan {
+function planStep(observed: Observed, step: Teardown, last: Action[], now: number): Plan {
   return {
     ...nothing(observed.branch.status ?? {}),
     actions: step.isDone ? last : step.actions,
@@ -38,7 +38,7 @@ function stepping(observed: Observed, step: Teardown, last: Action[], now: numbe
 }
 
 /** Its deletion was asked for. */
-export function goes(observed: Observed, owner: Owner | undefined, now: number): Plan {
+export function planDeletion(observed: Observed, owner: Owner | undefined, now: number): Plan {
   const { branch, task, isNamespaceGoing } = observed
   const operation = operationOf(branch, 'delete-branch', now)
   const step = teardownStep(observed, owner, now)
@@ -51,9 +51,9 @@ export function goes(observed: Observed, owner: Owner | undefined, now: number):
   const hasTask = operation.taskId === branch.status?.operation?.taskId && task !== undefined
   const isRecorded = hasTask || isNamespaceGoing === true
   const isLetGo = branch.metadata.deletionTimestamp !== undefined
-  const last: Action = isLetGo ? { do: 'finish-deletion' } : { do: 'entomb', status: recordOf(observed, now) }
-  const status = told(observed, findings, { phase: 'deleting', operation }, now)
-  return { ...stepping(observed, step, isRecorded ? [last] : [], now), status }
+  const last: Action = isLetGo ? { do: 'finish-deletion' } : { do: 'leave-record', status: recordOf(observed, now) }
+  const status = withFindings(observed, findings, { phase: 'deleting', operation }, now)
+  return { ...planStep(observed, step, isRecorded ? [last] : [], now), status }
 }
 
 /** What is left to say of it: when it was billed, and what it was a copy of. */
@@ -67,7 +67,7 @@ function recordOf(observed: Observed, now: number): BranchStatus {
     ...{ volume: undefined, instances: undefined, endpoint: undefined, storage: undefined },
     ...{ storageUsedBytes: undefined, pendingRestart: undefined },
   }
-  return told(
+  return withFindings(
     observed,
     findings,
     { phase: 'deleted', deletedAt: timestamp(now), updatedAt: preciseTime(now), ...gone },
@@ -76,8 +76,8 @@ function recordOf(observed: Observed, now: number): BranchStatus {
 }
 
 /** It came to nothing, and what there was of it goes. */
-export const clears = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
-  ...stepping(observed, teardownStep(observed, owner, now), [{ do: 'finish-deletion' }], now),
+export const planCleanup = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
+  ...planStep(observed, teardownStep(observed, owner, now), [{ do: 'finish-deletion' }], now),
   status: outcomeOf(observed),
 })
 
@@ -85,7 +85,7 @@ export const clears = (observed: Observed, owner: Owner | undefined, now: number
  * Nothing comes of it any more but the end of its Task. A write that an earlier leader sent may still create a child of the branch,
  * or the backup that it was to be copied from, once nothing else is left: that is deleted.
  */
-export const atEnd = (observed: Observed, now: number): Plan => {
+export const planEnded = (observed: Observed, now: number): Plan => {
   const late = { ...observed, remains: ownRemains(observed) }
   const step = teardownStep(late, undefined, now)
   return {
@@ -117,7 +117,7 @@ const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
 /** Problems that an earlier pass met, and that no pass after it repeats. */
-const passing = new Set(['Refused', 'NameTaken'])
+const transientReasons = new Set(['Refused', 'NameTaken'])
 
 /** Ready says again how the branch ended, which Progressing has kept. */
 function withOutcome(status: BranchStatus): BranchStatus {
@@ -125,18 +125,18 @@ function withOutcome(status: BranchStatus): BranchStatus {
   if (outcome?.status !== 'False') return status
   const { message } = outcome
   const reason = status.phase === 'deleted' ? 'Deleted' : outcome.reason
-  const isPassing = ({ type, reason }: Condition) => type === 'Ready' && passing.has(reason)
+  const isPassing = ({ type, reason }: Condition) => type === 'Ready' && transientReasons.has(reason)
   const conditions = status.conditions?.map(found => (isPassing(found) ? { ...found, reason, message } : found))
   return { ...status, conditions }
 }
 
 /** Nothing is behind it but a record. */
-export function entombed(observed: Observed, isHeld: boolean, now: number): Plan {
+export function planRecord(observed: Observed, isHeld: boolean, now: number): Plan {
   const { metadata, status } = observed.branch
-  const ended = atEnd(observed, now)
+  const ended = planEnded(observed, now)
   if (isHeld) return { ...ended, actions: [{ do: 'finish-deletion' }] }
   if (metadata.deletionTimestamp !== undefined || ended.actions.length > 0) return ended
-  const until = Date.parse(status?.deletedAt ?? '') + keptMs
-  if (now >= until) return observed.clockDoubt === undefined ? { ...ended, actions: [{ do: 'purge' }] } : ended
+  const until = Date.parse(status?.deletedAt ?? '') + recordMs
+  if (now >= until) return observed.clockDoubt === undefined ? { ...ended, actions: [{ do: 'delete-record' }] } : ended
   return { ...ended, wakeAt: Number.isNaN(until) ? undefined : until }
 }

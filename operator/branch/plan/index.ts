@@ -3,16 +3,16 @@
  * after a crash at any point. A branch is made in this order: a snapshot of its source, which is put on record; a volume out
  * of it; Postgres, closed, until the data are its own; then its endpoint is opened, and from that moment it bills.
  */
-import { isUnmadeBranch } from '../../../crds/index.ts'
+import { isFailedCreation } from '../../../crds/index.ts'
 import { preciseTime } from '../../../values/time.ts'
 import { type Finding, no } from '../../objects/conditions.ts'
 import { foundRecord, hasFinalizer, identification, marking, nothing } from '../../owner/plan/steps.ts'
 import { earliest } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
-import { isGoing, type Observed } from '../observed.ts'
+import { isDeletionRequested, type Observed } from '../observed.ts'
 import { copying } from './copying.ts'
-import { atEnd, clears, entombed, goes } from './deletion.ts'
-import { type Plan, type PlanSettings, told } from './plan.ts'
+import { planCleanup, planDeletion, planEnded, planRecord } from './deletion.ts'
+import { type Plan, type PlanSettings, withFindings } from './plan.ts'
 import { running } from './running.ts'
 
 export function plan(observed: Observed, now: number, settings: PlanSettings): Plan {
@@ -20,16 +20,16 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
   const { metadata, status = {} } = branch
   const isHeld = hasFinalizer(metadata)
   const idle = nothing(status)
-  if (status.phase === 'deleted') return entombed(observed, isHeld, now)
+  if (status.phase === 'deleted') return planRecord(observed, isHeld, now)
   if (metadata.deletionTimestamp !== undefined && !isHeld) return idle
-  const isOver = isUnmadeBranch(branch) && !isGoing(branch)
-  if (isOver && !isHeld) return atEnd(observed, now)
-  const marked = marking(observed, { isGoing: isGoing(branch) || isOver })
+  const isFailed = isFailedCreation(branch) && !isDeletionRequested(branch)
+  if (isFailed && !isHeld) return planEnded(observed, now)
+  const marked = marking(observed, { isGoing: isDeletionRequested(branch) || isFailed })
   if (marked.state === 'key-missing') return withoutKeys(observed, marked, now)
   if (marked.state === 'unmarked') return { ...idle, actions: marked.actions }
   const owner = observed.identity.state === 'settled' ? observed.identity.owner : undefined
-  if (isGoing(branch)) return goes(observed, owner, now)
-  if (isOver) return clears(observed, owner, now)
+  if (isDeletionRequested(branch)) return planDeletion(observed, owner, now)
+  if (isFailed) return planCleanup(observed, owner, now)
   const identified = identification(observed)
   if (identified.state === 'contested') return contested(observed, identified.why, now)
   if (identified.state === 'unidentified') return { ...idle, actions: identified.actions }
@@ -55,12 +55,12 @@ function withoutKeys(
   now: number,
 ): Plan {
   const phase = observed.branch.status?.phase ?? 'creating'
-  return { ...nothing(told(observed, { KeysAvailable: finding }, { phase }, now)), actions }
+  return { ...nothing(withFindings(observed, { KeysAvailable: finding }, { phase }, now)), actions }
 }
 
 /** Nothing is done, and nothing stops what runs, until somebody has said whose the data are. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const finding = no('IdContested', why)
   const phase = observed.branch.status?.phase ?? 'creating'
-  return nothing(told(observed, { Ready: finding, VolumeReady: finding }, { phase }, now))
+  return nothing(withFindings(observed, { Ready: finding, VolumeReady: finding }, { phase }, now))
 }

@@ -21,7 +21,7 @@ export type PlanSettings = {
 }
 
 /** The status with what was found. */
-export function told(
+export function withFindings(
   { branch }: Observed,
   findings: InstanceFindings,
   more: Partial<BranchStatus>,
@@ -37,7 +37,7 @@ export function told(
 }
 
 /** It came to nothing: that is said first, and then all there is of it goes. */
-export function failed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
+export function creationFailed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
   const operation = operationOf(observed.branch, 'create-branch', now)
   // What had been made of it depends on how far it was when its copy failed, and is deleted next.
   const ended = no('BranchFailed', 'the branch failed, and what was made of it is deleted')
@@ -47,5 +47,5 @@ export function failed(observed: Observed, { reason, message }: Refusal, now: nu
     CredentialsReady: ended,
     EndpointReady: ended,
   }
-  return nothing(told(observed, findings, { phase: 'failed', operation }, now))
+  return nothing(withFindings(observed, findings, { phase: 'failed', operation }, now))
 }

@@ -14,13 +14,13 @@ import { earliest, nextPassAt } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 import { endedOperation, operationOf } from './operation.ts'
-import { failed, type Plan, type PlanSettings, told } from './plan.ts'
+import { creationFailed, type Plan, type PlanSettings, withFindings } from './plan.ts'
 import { isDone, isLostBefore, ownBackup } from './prebranch.ts'
 import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
 /**
- * How long a branch that was connectable may not serve before that is told as a failure: its Postgres may just be restarted. In the
+ * How long a branch that was connectable may not serve before that is reported as a failure: its Postgres may just be restarted. In the
  * region's window it may take as long as any restart there.
  */
 const toleratedMs = 60_000
@@ -33,7 +33,7 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
   const assessment = assess(observed, owner, now, newest => restartsOf(observed, newest, time))
   const deadline = deadlineOf(status, settings)
   const refusal = status.connectableAt === undefined ? hopeless(observed, assessment, deadline, now) : undefined
-  if (refusal !== undefined) return failed(observed, refusal, now)
+  if (refusal !== undefined) return creationFailed(observed, refusal, now)
   const actions: Action[] = [...nextActions(observed, assessment)]
   if (backup !== undefined && isDone(observed)) actions.push(...remove('Backup', [backup]))
   return {
@@ -78,7 +78,7 @@ function notServingSince({ branch }: Observed, now: number): number {
   return ready?.status === 'False' ? Date.parse(ready.lastTransitionTime) : now
 }
 
-/** When it is told as a failure that it does not serve, where that is still to come. */
+/** When it is reported as a failure that it does not serve, where that is still to come. */
 function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
   const { now, maintenanceMs } = time
   const { connectableAt, maintenance } = observed.branch.status ?? {}
@@ -94,7 +94,7 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
   return assessment.fatal || failsAt(observed, assessment, time) === undefined ? 'failed' : phase
 }
 
-/** The creation, until its Task has ended; told as done before that. */
+/** The creation, until its Task has ended, but reported as done before that. */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
   if (!isMade) return operationOf(observed.branch, 'create-branch', now)
@@ -124,5 +124,5 @@ function branchStatus(observed: Observed, assessment: Assessment, time: Maintena
     ),
     operation: operationAfter(observed, isMade, now),
   }
-  return told(observed, { ...ofPostgres.findings, Progressing: progressing }, more, now)
+  return withFindings(observed, { ...ofPostgres.findings, Progressing: progressing }, more, now)
 }

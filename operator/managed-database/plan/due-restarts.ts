@@ -7,13 +7,13 @@ import { awaitedDeed } from '../../../crds/index.ts'
 import { type MaintenanceTime, maintenanceMark } from '../../member/pod/plan/maintenance.ts'
 import type { Newest, Restarts } from '../../member/pod/plan/restart-marks.ts'
 import type { Observed } from '../observed.ts'
-import { isOver } from '../operation.ts'
+import { isPastDeadline } from '../operation.ts'
 
 export function restartsOf(observed: Observed, newest: Newest, time: MaintenanceTime): Restarts {
   const { database, pod } = observed
   const asked = awaitedDeed(database, 'restart')
   const isGivenUp =
-    asked !== undefined && isOver(database, time.now) && pod !== undefined && pod.marks.restart !== asked
+    asked !== undefined && isPastDeadline(database, time.now) && pod !== undefined && pod.marks.restart !== asked
   const { maintenance, isUnsure } = maintenanceMark(observed, newest, time)
   return { marks: { restart: isGivenUp ? undefined : asked, maintenance }, isUnsure, isGivenUp }
 }

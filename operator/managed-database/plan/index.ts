@@ -35,7 +35,7 @@ import { deletionBlock, isOrphaned, slotsEndAt, teardownStep } from './deletion.
 import { restartsOf } from './due-restarts.ts'
 import { forceOf } from './force.ts'
 import { notAvailableFindings } from './not-available.ts'
-import { type Deadlines, deletion, type OperationState, operationState } from './operation.ts'
+import { type Deadlines, deletionOperation, type OperationState, operationState } from './operation.ts'
 import { type Previous, previousVolumes } from './previous.ts'
 import { switchedStatus } from './switch.ts'
 
@@ -132,7 +132,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   const { database, identity, task, isNamespaceGoing } = observed
   const { status = {}, metadata } = database
   const ended = hasEnded(status) && !isFinished(task)
-  const operation = ended ? status.operation : deletion(observed, now, deadlines)
+  const operation = ended ? status.operation : deletionOperation(observed, now, deadlines)
   const step = teardownStep(observed, identity.state === 'settled' ? identity.owner : undefined, now)
   const late = operation !== undefined && now >= Date.parse(operation.deadlineAt)
   const findings: Findings = {
@@ -175,7 +175,7 @@ function withoutOutcome(
 }
 
 /** What is wrong with a volume whose Postgres goes on answering what it can. */
-const impaired = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
+const impairing = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
 
 function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, state: OperationState): DatabasePhase {
   const { spec, status } = observed.database
@@ -189,7 +189,7 @@ function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, st
   }
   if (fatal) return 'failed'
   if (isStopped) return 'suspended'
-  const isImpaired = impaired.has(findings.VolumeReady?.reason ?? '')
+  const isImpaired = impairing.has(findings.VolumeReady?.reason ?? '')
   if (serves && !isImpaired && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
   const gaveUpCreating = state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
   return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'

@@ -76,7 +76,7 @@ function deadlineOf(name: OperationName, { creatingMs, modifyingMs, restoringMs,
   return name === 'delete-managed' ? deletingMs : modifyingMs
 }
 
-function begin(
+function operationFrom(
   { taskId, name }: { taskId: string; name: OperationName },
   hash: string,
   now: number,
@@ -92,31 +92,31 @@ function begin(
 }
 
 /** The operation that makes the spec come into force: the API's, or one of our own for a change made without it. */
-function beginUpdate(observed: Observed, hash: string, now: number, deadlines: Deadlines): StatusOperation {
+function updateOperation(observed: Observed, hash: string, now: number, deadlines: Deadlines): StatusOperation {
   const { database } = observed
   const annotated = readOperation(database)
   if (annotated && annotated.name !== 'delete-managed' && !isFinished(observed.annotatedTask))
-    return begin(annotated, hash, now, deadlines)
+    return operationFrom(annotated, hash, now, deadlines)
   const { uid, generation } = database.metadata
   const own = { taskId: derivedId(`${uid}/${hash}/${generation}`), name: changeOf(observed) }
-  return begin(own, hash, now, deadlines)
+  return operationFrom(own, hash, now, deadlines)
 }
 
 /** The operation that brings a size into force whose own operation has failed. */
-const ofGrownSize = ({ database: { metadata } }: Observed, hash: string) => ({
+const grownSizeOperation = ({ database: { metadata } }: Observed, hash: string) => ({
   taskId: derivedId(`${metadata.uid}/${hash}/${metadata.generation}/grown`),
   name: 'update-managed-size' as const,
 })
 
 /** The operation that tears a database down. */
-export function deletion(observed: Observed, now: number, deadlines: Deadlines): StatusOperation {
+export function deletionOperation(observed: Observed, now: number, deadlines: Deadlines): StatusOperation {
   const { database } = observed
   const running = database.status?.operation
   if (running?.name === 'delete-managed') return running
   const annotated = readOperation(database)
   const own = { taskId: derivedId(`${database.metadata.uid}/delete`), name: 'delete-managed' as const }
   const asked = annotated?.name === 'delete-managed' ? annotated : own
-  return begin(asked, desiredHash(askedBy(database)), now, deadlines)
+  return operationFrom(asked, desiredHash(askedBy(database)), now, deadlines)
 }
 
 /**
@@ -127,9 +127,9 @@ const appliedNow = ({ database }: Observed, hash: string): string | undefined =>
   isInForce(database) ? hash : database.status?.appliedHash
 
 /** The operation of a restart in the region's window: nobody asked for it but the region. */
-function beginMaintenance(observed: Observed, mark: string, hash: string, now: number, deadlines: Deadlines) {
+function maintenanceOperation(observed: Observed, mark: string, hash: string, now: number, deadlines: Deadlines) {
   const taskId = derivedId(`${observed.database.metadata.uid}/maintenance/${mark}`)
-  return begin({ taskId, name: 'restart-managed' }, hash, now, deadlines)
+  return operationFrom({ taskId, name: 'restart-managed' }, hash, now, deadlines)
 }
 
 /** What a restore that is asked for waits for, or why nothing came of it. */
@@ -180,24 +180,24 @@ export function operationState(
     }
 
   const current = hasEnded(status) ? undefined : status?.operation
-  const fits = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
+  const isCurrent = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
   const { isUnsure, isGivenUp } = assessment.desired.restarts
   // One that has come to its end with nothing to do, as one out of a backup does, is no operation.
   const isMaintained = maintenance !== undefined && maintenance.endedAt === undefined && !isUnsure
   if (comesIntoForce(observed, assessment.desired.size)) {
-    const operation = begin(ofGrownSize(observed, hash), hash, now, deadlines)
+    const operation = operationFrom(grownSizeOperation(observed, hash), hash, now, deadlines)
     const progressing = yes('Starting', 'the volume has grown: Postgres is restarted')
     return { operation, progressing, appliedHash, maintenance }
   }
-  if (!fits && appliedHash === hash && !isMaintained) {
+  if (!isCurrent && appliedHash === hash && !isMaintained) {
     return { operation: undefined, progressing: atRest(last, assessment.pending), appliedHash, maintenance }
   }
 
-  const begun = () =>
+  const next = () =>
     isMaintained && appliedHash === hash
-      ? beginMaintenance(observed, maintenance.restart, hash, now, deadlines)
-      : beginUpdate(observed, hash, now, deadlines)
-  const operation = fits ? current : begun()
+      ? maintenanceOperation(observed, maintenance.restart, hash, now, deadlines)
+      : updateOperation(observed, hash, now, deadlines)
+  const operation = isCurrent ? current : next()
   const restoring = restorePending(observed)
   const pending = restoring ?? pendingOf(operation.name, assessment.pending)
   const settled = (finding: Finding): OperationState => ({
