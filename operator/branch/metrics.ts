@@ -1,4 +1,4 @@
-/** Figures about branches: how many are in which phase, and how long one takes to be connectable. */
+/** Metrics of branches: their number by phase, and the time until a branch is connectable. */
 import { Gauge, Histogram } from 'prom-client'
 import type { Metrics } from '../../controller/index.ts'
 import { type Branch, branchPhase, branchPhases } from '../../crds/index.ts'

@@ -1,4 +1,4 @@
-/** Gathers what a pass needs to know of one branch: from the caches, and where one could mislead from the cluster itself. */
+/** Observes one branch: from the caches, and from the cluster itself where a cache could mislead. */
 
 import type { Cluster } from '../../cluster/index.ts'
 import {
@@ -31,23 +31,23 @@ export async function observe(
   const isAtRest = branchPhase(branch) === 'available' && branch.status?.operation === undefined
   const request = { instance: instanceOf(branch, now()), owner, isAtRest, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
-  const isCut = branch.status?.source !== undefined
+  const isCopied = branch.status?.source !== undefined
   return {
     observed: {
       ...observed,
       branch,
       identity,
-      source: isCut ? undefined : await sourceOf(caches, cluster, branch),
+      source: isCopied ? undefined : await sourceOf(caches, cluster, branch),
       root: databaseOf(caches, branch),
       backup: await backupOf(caches, cluster, branch, id),
-      exceeded: isCut ? undefined : exceededLimit(caches, branch),
+      exceeded: isCopied ? undefined : exceededLimit(caches, branch),
       ...(await observeOperation(observer, branch)),
     },
     passwords,
   }
 }
 
-/** Databases and further branches that bear this id as well. */
+/** Databases and other branches with the same id. */
 const othersWith = (caches: Caches, id: string, uid: string) =>
   [...caches.databases.byIndex('id', id), ...caches.branches.byIndex('id', id)].filter(
     other => other.metadata.uid !== uid,
@@ -55,13 +55,13 @@ const othersWith = (caches: Caches, id: string, uid: string) =>
 
 const hasId = (id: string, object: Source | undefined): boolean => object?.metadata.labels?.[labels.id] === id
 
-/** The database of this name, where it has this id. */
+/** The database with this name and id. */
 function databaseOf(caches: Caches, { metadata, spec }: Branch): ManagedDatabase | undefined {
   const found = caches.databases.get({ namespace: metadata.namespace, name: spec.databaseName })
   return hasId(spec.databaseId, found) ? found : undefined
 }
 
-/** Only the cluster's own word counts for one that seems not to be there. */
+/** Whether a source is missing is decided by the cluster itself, not by a cache. */
 async function sourceOf(caches: Caches, cluster: Cluster, branch: Branch): Promise<Source | undefined> {
   const { metadata, spec } = branch
   const { namespace } = metadata
@@ -77,7 +77,7 @@ async function sourceOf(caches: Caches, cluster: Cluster, branch: Branch): Promi
   return hasId(sourceBranch.id, found) ? found : undefined
 }
 
-/** Of one that has ended the cache holds little; what is still to be read from it is read from the cluster. */
+/** The cache holds little of a backup that has ended: it is read from the cluster if more of it is needed. */
 async function backupOf(
   caches: Caches,
   cluster: Cluster,
@@ -91,7 +91,7 @@ async function backupOf(
   return isToBeRead ? cluster.get('Backup', key) : cached
 }
 
-/** Who came first is in; the API says so before, and this holds for whoever asks without it. */
+/** The limit, if earlier branches have reached it. The API refuses before; this is for branches created without it. */
 function exceededLimit(caches: Caches, branch: Branch): number | undefined {
   const { metadata, spec } = branch
   const [tenant] = caches.tenants.byIndex('namespace', metadata.namespace ?? '')

@@ -1,4 +1,4 @@
-/** All that a pass knows of one branch: its Postgres, what it is copied from, and what is a branch's alone. */
+/** What a pass observes of one branch besides what it observes of every owner. */
 import { type Backup, type Branch, branchPhase, isFailedCreation, type ManagedDatabase } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { Instance } from '../objects/instance.ts'
@@ -6,25 +6,25 @@ import type { Observed as ObservedOwner } from '../owner/observed.ts'
 
 export type BranchStatus = NonNullable<Branch['status']>
 
-/** What a branch is made from: a database, or another branch. */
+/** What a branch is copied from: a database, or another branch. */
 export type Source = ManagedDatabase | Branch
 
 export type Observed = ObservedOwner & {
   branch: Branch
-  /** Undefined where there is none of that name and id. Not looked for once the data are cut. */
+  /** Undefined if there is none with that name and id. Not read once the source is copied. */
   source: Source | undefined
   /** The database that the data come from, at any depth. */
   root: ManagedDatabase | undefined
-  /** What the volume is made from, while it is there. One that has ended is whole only where it is still to be read. */
+  /** The backup that the volume is created from, if it exists. Once it has ended, it is whole only while more of it is needed. */
   backup: Backup | undefined
-  /** The most branches that the database may have, where this one is beyond that. */
+  /** The limit of branches of the database, if this branch exceeds it. */
   exceeded: number | undefined
 }
 
-/** Its deletion is asked for, one way or the other. */
+/** Whether its deletion is requested, by its spec or by a deletion of the object. */
 export const isDeletionRequested = (branch: Branch): boolean => branchPhase(branch) === 'deleting'
 
-/** A branch as the Postgres that it asks for. What goes, or came to nothing, is on its way out. `now`: ms since the epoch. */
+/** A branch as the Postgres that it asks for. A failed one is treated as being deleted. `now`: ms since the epoch. */
 export function instanceOf(branch: Branch, now: number): Instance {
   const { kind, metadata, spec, status } = branch
   const { region, size, pgVersion, ipAllowlist, storage } = spec
@@ -49,7 +49,7 @@ export function instanceOf(branch: Branch, now: number): Instance {
   }
 }
 
-/** A time that somebody wrote may be one to come: nothing is waited for so long. */
+/** A time that a user wrote can be in the future: it counts as now. */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch
   if (metadata.deletionTimestamp !== undefined) return metadata.deletionTimestamp

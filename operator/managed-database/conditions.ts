@@ -1,16 +1,16 @@
-/** The conditions of a ManagedDatabase: what each says, beside those of its Postgres. */
+/** The conditions of a ManagedDatabase besides those of its Postgres. */
 import type { Condition } from '../../crds/index.ts'
 import { conditionsAfter, conditionTypes, type Finding } from '../objects/conditions.ts'
 import type { InstanceCondition } from '../workload/plan/findings.ts'
 
 /**
- * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
- * - BackupsReady: only where backups are asked for that are not taken, or the last scheduled one failed.
- * - SecretsReady: only where Secrets for clients are asked for: whether they hold what is valid.
- * - RetentionHeld: only where a backup is kept beyond its age or count because of verification.
- * - PreviousVolumesKept: only where volumes of before restores are kept, and what they wait for.
+ * - ServicesReady: only if services are requested, and never True yet: this version runs none.
+ * - BackupsReady: only if requested backups are not taken, or the last scheduled one failed.
+ * - SecretsReady: only if Secrets for clients are requested: whether their passwords are valid.
+ * - RetentionHeld: only if a backup is kept beyond its age or count because of verification.
+ * - PreviousVolumesKept: only if previous volumes are kept, and what their deletion waits for.
  * - DeletionForced: only while a deletion would delete the branches as well.
- * - DeletionBlocked: only on a database being deleted, and why that does not go on.
+ * - DeletionBlocked: only on a database being deleted, and why the deletion does not go on.
  */
 export type ConditionType =
   | InstanceCondition

@@ -1,7 +1,7 @@
 /**
- * The Secrets by which clients inside the cluster connect, one for each role, where a database asks for them: `NAME-app`,
- * `NAME-admin`, `NAME-app-read-only`, with the keys that charts expect of a Postgres operator. They hold passwords as they are.
- * A Secret of such a name that is not the database's own is never changed.
+ * The Secrets by which clients inside the cluster connect, one for each role, if a database requests them: `NAME-app`,
+ * `NAME-admin`, `NAME-app-read-only`, with the keys that charts expect of a Postgres operator. They hold unsealed passwords. A
+ * Secret with such a name that is not the database's own is never changed.
  */
 import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
 import { ClusterError, isClusterError } from '../../cluster/index.ts'
@@ -16,7 +16,7 @@ const component = 'connection'
 export const connectionSecretName = (database: string, role: DatabaseRole): string =>
   `${database}-${role.replaceAll('_', '-')}`
 
-/** `metadata`: of the Secret that is there, and is the database's own. */
+/** `metadata`: of the existing Secret, which is the database's own. */
 export type ConnectionSecret = { role: DatabaseRole; name: string } & (
   | { state: 'absent' | 'foreign' }
   | { state: 'outdated' | 'current'; metadata: ObjectMeta }
@@ -24,13 +24,13 @@ export type ConnectionSecret = { role: DatabaseRole; name: string } & (
 
 export type ConnectionSecrets = {
   isAsked: boolean
-  /** One for each role; none where nobody asks for them, or where it is not known yet what they hold. */
+  /** One for each role; empty if they are not requested, or if their content is not known yet. */
   wanted: ConnectionSecret[]
-  /** The database's own that nobody asks for any more. */
+  /** The database's own Secrets that are no longer requested. */
   unwanted: ObjectMeta[]
 }
 
-/** What they are made of. */
+/** What their content is made of. */
 type Content = {
   owner: Owner | undefined
   passwords: Passwords | undefined
@@ -82,7 +82,7 @@ const isSame = (found: Secret, wanted: Draft<'Secret'>): boolean =>
   includes(found.metadata.labels, wanted.metadata.labels) &&
   includes(found.metadata.annotations, wanted.metadata.annotations)
 
-/** `secrets`: the database's own. One that is not among them is looked for in the cluster itself: it may be somebody else's. */
+/** `secrets`: the database's own. Any other name is read from the cluster itself: another owner may have it. */
 export async function observeConnectionSecrets(
   cluster: Cluster,
   database: ManagedDatabase,
@@ -113,7 +113,7 @@ export async function observeConnectionSecrets(
 
 /**
  * Creates the Secret, or replaces it as it was observed, so that an operator that was frozen meanwhile writes no older password
- * over a newer one. What others wrote into its metadata stays.
+ * over a newer one. Metadata of other managers is kept.
  */
 export async function writeConnectionSecret(
   cluster: Cluster,

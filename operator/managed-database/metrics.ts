@@ -1,4 +1,4 @@
-/** Figures about databases: how many are in which phase, and how long operations take. */
+/** Metrics of databases: their number by phase, and the duration of operations. */
 import { Gauge, Histogram } from 'prom-client'
 import type { Metrics } from '../../controller/index.ts'
 import { databasePhases, type ManagedDatabase } from '../../crds/index.ts'

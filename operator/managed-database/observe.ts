@@ -1,4 +1,4 @@
-/** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
+/** Observes one database: what every owner has, and its backups, branches, restores and Secrets for clients. */
 
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import {
@@ -62,7 +62,7 @@ export async function observe(
   }
 }
 
-/** A claim on record counts also where the caches do not find it, as without its labels. */
+/** Includes a claim in the status that the caches do not have, since it lost its labels. */
 async function observeClaims(
   { cluster }: Observer,
   { metadata: { namespace }, status }: ManagedDatabase,
@@ -80,8 +80,8 @@ async function observeClaims(
 }
 
 /**
- * What a suspension waits for. Before Postgres stops, the cluster is read besides the caches: they may lag behind a backup or
- * branch that the API accepted before the suspension.
+ * What blocks a suspension. Before Postgres stops, the cluster itself is read: the caches may lag behind a backup or branch that
+ * the API accepted before the suspension.
  */
 async function observeSuspensionBlock(
   { cluster }: Observer,
@@ -101,7 +101,7 @@ async function observeSuspensionBlock(
   return suspensionBlock(current.items.filter(isOwn), made.items.filter(isOwn))
 }
 
-/** Of a database whose deletion is requested the cluster itself is asked: a branch that was created just before holds that up. */
+/** If the deletion is requested, the branches are read from the cluster itself: one that was created just before blocks it. */
 async function observeBranches({ caches, cluster }: Observer, { metadata }: ManagedDatabase): Promise<Branch[]> {
   const { namespace = '', name, deletionTimestamp } = metadata
   if (deletionTimestamp === undefined) return caches.branches.byIndex('database', `${namespace}/${name}`)

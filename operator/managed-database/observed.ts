@@ -1,34 +1,33 @@
-/** All that a pass knows of one database: its Postgres, and what is a database's alone. */
+/** What a pass observes of one database besides what it observes of every owner. */
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import { type Backup, type Branch, isInForce, type ManagedDatabase, type Restore, type Task } from '../../crds/index.ts'
 import type { Observed as ObservedOwner } from '../owner/observed.ts'
 import type { ConnectionSecrets } from './connection-secrets.ts'
 import type { RestoringFacts } from './restoring.ts'
 
-/** What a pass reads of the previous volumes. */
+/** What a pass observes of the previous volumes. */
 type PreviousFacts = {
-  /** The claims of the database, of any incarnation; with those on record that have lost their labels. */
+  /** The claims of the database, of any incarnation, and those in its status that have lost their labels. */
   claims: readonly PersistentVolumeClaim[]
   restores: readonly Restore[]
 }
 
 export type Observed = ObservedOwner & {
-  /** The instance that is asked for, as the resource that asks for it. */
   database: ManagedDatabase
-  /** Branches whose Branch object exists, tombstones included. */
+  /** Branches whose object exists, records of deleted ones included. */
   branches: Branch[]
-  /** Of this very database, whatever has become of them; another one under its id has its own. */
+  /** Of this database, in any phase. Another database with its id has its own. */
   backups: Backup[]
-  /** The restore that is asked for and has not come to its end for the database. */
+  /** The requested restore, until the database's operation has ended. */
   restoring: RestoringFacts | undefined
-  /** The volumes that served before restores. */
+  /** The volumes that served before a restore. */
   previous: PreviousFacts
-  /** The Secrets by which clients connect. No secret value is among it. */
+  /** The Secrets by which clients connect, without their values. */
   connectionSecrets: ConnectionSecrets
   /** The Task that the operation annotation names. */
   annotatedTask: Task | undefined
 }
 
-/** Whether all that was asked had come into force when the status was written, and nothing else is asked since. */
+/** Whether everything desired was applied when the status was written, and nothing else is desired since. */
 export const isAtRest = (database: ManagedDatabase): boolean =>
   database.status?.operation === undefined && database.metadata.deletionTimestamp === undefined && isInForce(database)

@@ -1,6 +1,6 @@
 /**
- * The deletion of a ManagedDatabase that keeps all that belongs to it, routes included, so that a client that creates the object again finds
- * the data at the address they had.
+ * Deletes a ManagedDatabase and keeps everything that belongs to it, routes included, so that a client that creates the object
+ * again finds the data at their previous address.
  */
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
 import { annotations, labels, type ManagedDatabase } from '../../crds/index.ts'
@@ -19,7 +19,7 @@ export async function orphan(cluster: Cluster, database: ManagedDatabase, routes
 
 export const isKeptRoute = ({ metadata }: ConfigMap): boolean => metadata.annotations?.[annotations.orphan] === 'true'
 
-/** The Event for a database whose object alone was deleted. */
+/** The Event for a database of which only the object was deleted. */
 export function orphanedEvent({ metadata }: ManagedDatabase): ['Normal', string, string] {
   const id = metadata.labels?.[labels.id]
   const message = `deleted without what belongs to it: Postgres, volume, credentials and backups stay. To take them over, create a ManagedDatabase of this name in this namespace with the label ${labels.id}=${id}`

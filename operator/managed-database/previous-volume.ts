@@ -1,4 +1,4 @@
-/** Deletes a volume of before a restore, by the cluster's own word: a cache may be late, and nothing brings data back. */
+/** Deletes a previous volume. It reads the cluster itself, since a cache may lag, and deleted data are lost. */
 import type { Cluster } from '../../cluster/index.ts'
 import { childNames, labels, type ManagedDatabase, memberOfClaim } from '../../crds/index.ts'
 import type { MemberKey } from '../member/member.ts'
@@ -8,7 +8,7 @@ import type { OwnAction } from './actions.ts'
 
 type Deletion = Extract<OwnAction, { do: 'delete-previous' }>
 
-/** Leaves the volume where anything speaks against it: the next pass decides anew. @throws ClusterError */
+/** Keeps the volume if any check fails: the next pass decides again. @throws ClusterError */
 export async function deletePrevious(
   cluster: Cluster,
   database: ManagedDatabase,
@@ -30,7 +30,7 @@ export async function deletePrevious(
   await cluster.delete('PersistentVolumeClaim', { namespace, name: volume.claim }, { uid: volume.uid })
 }
 
-/** What the volume ran with: mostly its Restore has deleted that. */
+/** The objects that Postgres ran with on the volume, if its Restore has not deleted them. */
 async function remainingOf(cluster: Cluster, { namespace, id, incarnation, number }: MemberKey, uid: string) {
   const names = {
     StatefulSet: childNames.statefulSet(id, incarnation, number),

@@ -12,14 +12,14 @@ const eventReasons: Partial<Record<NonNullable<ManagedDatabaseStatus['phase']>, 
   deleting: 'Deleting',
 }
 
-/** A new size cuts off whoever is connected, so that is told as it begins. */
+/** A new size disconnects clients, so an Event reports its restart. */
 function restartEvents(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const [was, is] = [conditionOf(before, 'SizeApplied'), conditionOf(after, 'SizeApplied')]
   if (is?.reason !== 'Restarting' || was?.reason === 'Restarting') return []
   return [{ type: 'Normal', reason: 'Restarting', message: is.message }]
 }
 
-/** A volume that grows by itself. */
+/** Events of a volume that grows by itself. */
 function volumeEvents(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const [was, is] = [before?.storage, after.storage]
   if (is === undefined) return []
@@ -31,7 +31,7 @@ function volumeEvents(before: ManagedDatabaseStatus | undefined, after: ManagedD
   return events
 }
 
-/** A previous volume whose claim is gone. */
+/** Events of previous volumes whose claim is deleted. */
 function previousVolumeEvents(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const present = new Set(after.previous?.map(({ uid }) => uid))
   return (before?.previous ?? [])
@@ -75,7 +75,7 @@ export function eventsOf(before: ManagedDatabaseStatus | undefined, after: Manag
   return events
 }
 
-/** Reasons of conditions that are True, and that somebody has to act upon all the same. */
+/** Reasons of conditions that are True and still need a user's attention. */
 const warningReasons = new Set([
   'PasswordChangedByUser',
   'AwaitsAgreement',
@@ -83,7 +83,7 @@ const warningReasons = new Set([
   'BeforeFailedVerification',
 ])
 
-/** Reasons that are steps on the way and nothing to be warningReasons of. */
+/** Reasons of intermediate steps, which need no warning. */
 const transientReasons = new Set([
   'Pending',
   'Minting',

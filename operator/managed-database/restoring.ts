@@ -1,4 +1,4 @@
-/** How a restore goes that a database asks for, as far as that concerns the database: what it waits for, and whether it is fenced. */
+/** The state of the restore that a database requests: what it waits for, and whether it fences the database. */
 import {
   askedRestore,
   isOpenRestore,
@@ -12,7 +12,7 @@ import { conditionOf } from '../objects/conditions.ts'
 
 export type RestoringFacts = { state: 'open' | 'failed' | 'completed'; reason: string; message: string }
 
-/** The restore that a database asks for; undefined where it asks for none, or that has come to its end before. */
+/** The restore that a database requests; undefined if it requests none, or if that has ended. */
 export function restoringOf(
   database: ManagedDatabase,
   find: (name: string) => Restore | undefined,
@@ -29,7 +29,7 @@ export function restoringOf(
   return { state, reason, message }
 }
 
-/** Whether a restore is about to put another volume in the place of the one that the database has. */
+/** Whether a restore is about to replace the database's volume. */
 export const isFenced = ({ status }: ManagedDatabase, restores: readonly Restore[]): boolean =>
   restores.some(
     restore =>
@@ -38,7 +38,7 @@ export const isFenced = ({ status }: ManagedDatabase, restores: readonly Restore
       restore.status.previous?.incarnation === (status?.incarnation ?? 1),
   )
 
-/** The restores of a database, as far as the caches know. */
+/** The restores of a database in the caches. */
 export const restoresOf = ({ restores }: Pick<Caches, 'restores'>, { metadata }: ManagedDatabase): Restore[] =>
   restores
     .byIndex('database', `${metadata.namespace}/${metadata.labels?.[labels.id]}`)

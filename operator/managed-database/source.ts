@@ -1,13 +1,13 @@
-/** Where the data of a new database come from, if not from initdb: the backup that its spec names. */
+/** The data source of a new database, if its spec names a backup. Without one, initdb creates the data. */
 import type { Cluster } from '../../cluster/index.ts'
 import { awaitsData, type Backup, type ManagedDatabase } from '../../crds/index.ts'
 import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Instance } from '../objects/instance.ts'
 
-/** `isClaimed`: there is a claim, which may have been filled before the snapshot went. */
+/** `isClaimed`: a claim exists, which may have been filled before the snapshot was deleted. */
 export async function withSource(cluster: Cluster, database: ManagedDatabase, isClaimed: boolean): Promise<Instance> {
   const { dataSource } = database.spec
-  // What the spec names is no data source that the machinery of a Postgres knows.
+  // A member knows snapshots only, not the backups that a spec names.
   if (dataSource === undefined || !awaitsData(database)) return database
   const key = { namespace: database.metadata.namespace, name: dataSource.backupName }
   const backup = await cluster.get('Backup', key)
@@ -27,7 +27,7 @@ export async function withSource(cluster: Cluster, database: ManagedDatabase, is
   return { ...database, ...(known === undefined ? {} : { dataSource: known }), awaitsSource: found.refused }
 }
 
-/** What a backup says of data that were copied already. */
+/** The source of data that are copied already, by what the backup reports. */
 function knownOf({ spec, status }: Backup): Instance['dataSource'] {
   if (status?.systemIdentifier === undefined) return undefined
   const id = spec.sourceBranch?.id ?? spec.databaseId

@@ -1,6 +1,6 @@
 /**
- * Changes of a spec that users see and that did not come through the API, as by kubectl: the API notes when it writes, others do not. They
- * are told by a digest of what users see that has changed while the API's note has not.
+ * Detects changes of a spec by kubectl and others than the API, which writes an annotation with each change: the digest of what
+ * users see has changed, and the annotation has not.
  */
 import { annotations, type ManagedDatabase, type ManagedDatabaseStatus } from '../../crds/index.ts'
 import { preciseTime } from '../../values/time.ts'
@@ -24,7 +24,7 @@ const visibleOf = ({
   credentials,
 })
 
-/** The status that is to be written, with when users last saw a change of what it is about. */
+/** The status with the digest of the spec, and with updatedAt where the spec was changed without the API. */
 export function withSpecDigest(
   database: ManagedDatabase,
   status: ManagedDatabaseStatus,
@@ -33,6 +33,6 @@ export function withSpecDigest(
   const before = database.status?.seenSpec
   const updatedAt = database.metadata.annotations?.[annotations.updatedAt]
   const seenSpec = { digest: digestOf(visibleOf(database.spec)), ...(updatedAt === undefined ? {} : { updatedAt }) }
-  const isOfOthers = before !== undefined && before.digest !== seenSpec.digest && before.updatedAt === updatedAt
-  return { ...status, seenSpec, ...(isOfOthers ? { updatedAt: preciseTime(now) } : {}) }
+  const isChangedByOthers = before !== undefined && before.digest !== seenSpec.digest && before.updatedAt === updatedAt
+  return { ...status, seenSpec, ...(isChangedByOthers ? { updatedAt: preciseTime(now) } : {}) }
 }

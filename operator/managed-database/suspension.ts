@@ -1,6 +1,6 @@
 /**
- * What a suspension waits for: whatever is being made from the Postgres that runs. A backup that is waiting for its turn counts, since it
- * was asked for before; none can be asked for of a database that is to be suspended. Each ends by a deadline of its own. Pure.
+ * What blocks a suspension: backups and branches that are being taken from the running Postgres. A queued backup counts, since it was
+ * requested before the suspension. Each ends by its own deadline. Pure.
  */
 
 import { type Backup, type Branch, isLiveBranch } from '../../crds/index.ts'
@@ -12,11 +12,11 @@ const isBeingTaken = ({ metadata, spec, status }: Backup): boolean =>
   (status?.phase ?? 'pending') !== 'completed' &&
   status?.phase !== 'failed'
 
-/** A branch of a branch asks nothing of the database. */
+/** A branch of a branch does not need the database. */
 const isBeingCreated = (branch: Branch): boolean =>
   branch.spec.sourceBranch === undefined && isLiveBranch(branch) && (branch.status?.phase ?? 'creating') === 'creating'
 
-/** `backups` and `branches`: of this database, whatever has become of them. */
+/** `backups` and `branches`: of this database, in any phase. */
 export function suspensionBlock(backups: readonly Backup[], branches: readonly Branch[]): Hold | undefined {
   const backup = backups.find(isBeingTaken)
   if (backup !== undefined)

@@ -1,4 +1,4 @@
-/** A branch until the copy of its source is on record. Its endpoint is created meanwhile, and its member after it. Pure. */
+/** Plans a branch until its source is copied. The endpoint is created meanwhile, and the member afterwards. Pure. */
 
 import { contestFinding } from '../../children/drift.ts'
 import { nothingServes, planEndpoint } from '../../endpoint/plan/index.ts'

@@ -1,7 +1,7 @@
 /**
- * How a branch ends. It goes in the order in which databases do: endpoint, Postgres, volume, what it was copied from,
- * credentials and address. What was asked for through the API leaves a record for a while; what came to nothing stays,
- * with its reason, until somebody deletes it. Pure.
+ * Plans the deletion of a branch, in the order of a database: endpoint, Postgres, volume, the backup it was copied from,
+ * credentials and address. A deletion by the API leaves a record for 30 days. A failed branch keeps its reason until a user deletes
+ * it. Pure.
  */
 import type { AnyObject } from '../../../cluster/index.ts'
 import type { Condition } from '../../../crds/index.ts'
@@ -27,7 +27,7 @@ function teardownStep(observed: Observed, owner: Owner | undefined, now: number)
   return teardown(observed, owner, now, source)
 }
 
-/** `last`: what is done once nothing is left. */
+/** `last`: the actions once nothing is left. */
 function planStep(observed: Observed, step: Teardown, last: Action[], now: number): Plan {
   return {
     ...nothing(observed.branch.status ?? {}),
@@ -37,7 +37,7 @@ function planStep(observed: Observed, step: Teardown, last: Action[], now: numbe
   }
 }
 
-/** Its deletion was asked for. */
+/** The plan of a branch whose deletion was requested. */
 export function planDeletion(observed: Observed, owner: Owner | undefined, now: number): Plan {
   const { branch, task, isNamespaceGoing } = observed
   const operation = operationOf(branch, 'delete-branch', now)
@@ -47,7 +47,7 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
     EndpointReady: no('Deleting', 'the endpoint is closed'),
     Progressing: yes('Deleting', step.message),
   }
-  // The Task of a deletion outlives its subject, so it must be there before the subject goes.
+  // The Task of a deletion outlives its subject, so it must exist before the subject is deleted.
   const hasTask = operation.taskId === branch.status?.operation?.taskId && task !== undefined
   const isRecorded = hasTask || isNamespaceGoing === true
   const isLetGo = branch.metadata.deletionTimestamp !== undefined
@@ -56,7 +56,7 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
   return { ...planStep(observed, step, isRecorded ? [last] : [], now), status }
 }
 
-/** What is left to say of it: when it was billed, and what it was a copy of. */
+/** The record of a deleted branch: when it was billed, and what it was a copy of. */
 function recordOf(observed: Observed, now: number): BranchStatus {
   const findings = {
     Ready: no('Deleted', 'the branch is deleted'),
@@ -75,15 +75,15 @@ function recordOf(observed: Observed, now: number): BranchStatus {
   )
 }
 
-/** It came to nothing, and what there was of it goes. */
+/** The plan of a branch that failed: what was created of it is deleted. */
 export const planCleanup = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
   ...planStep(observed, teardownStep(observed, owner, now), [{ do: 'finish-deletion' }], now),
   status: outcomeOf(observed),
 })
 
 /**
- * Nothing comes of it any more but the end of its Task. A write that an earlier leader sent may still create a child of the branch,
- * or the backup that it was to be copied from, once nothing else is left: that is deleted.
+ * The plan of a branch that has ended: it waits for the end of its Task. A write that an earlier leader sent can still create a
+ * child of the branch, or the backup that it was to be copied from: that is deleted.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
   const late = { ...observed, remains: ownRemains(observed) }
@@ -95,7 +95,7 @@ export const planEnded = (observed: Observed, now: number): Plan => {
   }
 }
 
-/** Only what bears its uid: a branch that was put back meanwhile may have its id. */
+/** Only children with the branch's uid: another branch that was created again meanwhile may have its id. */
 function ownRemains({ branch, remains }: Observed): Observed['remains'] {
   const own = <T extends Pick<AnyObject, 'metadata'>>(objects: readonly T[]): T[] =>
     objects.filter(object => ownerUidOf(object) === branch.metadata.uid)
@@ -116,10 +116,10 @@ function ownRemains({ branch, remains }: Observed): Observed['remains'] {
 const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
-/** Problems that an earlier pass met, and that no pass after it repeats. */
+/** Reasons that one pass reports and the next one does not. */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
-/** Ready says again how the branch ended, which Progressing has kept. */
+/** The status with the branch's outcome in Ready again. Progressing has kept it. */
 function withOutcome(status: BranchStatus): BranchStatus {
   const outcome = conditionOf(status, 'Progressing')
   if (outcome?.status !== 'False') return status
@@ -130,7 +130,7 @@ function withOutcome(status: BranchStatus): BranchStatus {
   return { ...status, conditions }
 }
 
-/** Nothing is behind it but a record. */
+/** The plan of a branch of which only a record is left. */
 export function planRecord(observed: Observed, isHeld: boolean, now: number): Plan {
   const { metadata, status } = observed.branch
   const ended = planEnded(observed, now)

@@ -1,7 +1,7 @@
 /**
- * From what was observed of a branch to what is to be done about it and what is to be said of it: a pure function, the same
- * after a crash at any point. A branch is made in this order: a snapshot of its source, which is put on record; a volume out
- * of it; Postgres, closed, until the data are its own; then its endpoint is opened, and from that moment it bills.
+ * Plans a branch: a pure function from what was observed to actions and status, the same after a crash at any point. A branch is
+ * created in this order: a snapshot of its source, which the status records; a volume from it; Postgres, closed to clients, until
+ * the data are its own; then the endpoint is opened, and billing starts.
  */
 import { isFailedCreation } from '../../../crds/index.ts'
 import { preciseTime } from '../../../values/time.ts'
@@ -39,7 +39,7 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
     return { ...idle, actions: [{ do: 'request-deletion', at: preciseTime(now) }] }
   const found = foundRecord(observed)
   if (found !== undefined) return nothing({ ...status, ...found })
-  // The volume alone is on record of a branch that was put back without the rest of its status.
+  // The status of a branch that was created again from a backup of its object may have the volume alone.
   const isCopied = status.source !== undefined || status.volume !== undefined
   const made = (isCopied ? running : copying)(observed, identified.owner, now, settings)
   return {
@@ -58,7 +58,7 @@ function withoutKeys(
   return { ...nothing(withFindings(observed, { KeysAvailable: finding }, { phase }, now)), actions }
 }
 
-/** Nothing is done, and nothing stops what runs, until somebody has said whose the data are. */
+/** Does nothing, and stops nothing that runs, until a user has decided whose the data are. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const finding = no('IdContested', why)
   const phase = observed.branch.status?.phase ?? 'creating'

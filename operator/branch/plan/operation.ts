@@ -1,4 +1,4 @@
-/** Which operation of a branch runs: its creation or its deletion. It stays in the status until its Task has ended. Pure. */
+/** The running operation of a branch: its creation or its deletion. It stays in the status until its Task has ended. Pure. */
 import { annotatedOperation, type Branch } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { derivedId } from '../../objects/derived-id.ts'
@@ -7,7 +7,7 @@ import type { BranchStatus, Observed } from '../observed.ts'
 
 type Operation = NonNullable<BranchStatus['operation']>
 
-/** The operation as the API asked for it, or one of our own for what was asked for without it. */
+/** The operation that the API requested, or one of the operator's own for a change without the API. */
 export function operationOf(branch: Branch, name: Operation['name'], now: number): Operation {
   const running = branch.status?.operation
   if (running?.name === name) return running
@@ -16,6 +16,6 @@ export function operationOf(branch: Branch, name: Operation['name'], now: number
   return { taskId: annotated?.name === name ? annotated.taskId : own, name, startedAt: timestamp(now) }
 }
 
-/** What is left of an operation that has come to its end: nothing, once its Task says so as well. */
+/** What the status keeps of an operation that has ended: nothing, once its Task has ended as well. */
 export const endedOperation = ({ branch, task }: Observed): Operation | undefined =>
   isFinished(task) ? undefined : branch.status?.operation

@@ -1,4 +1,4 @@
-/** What the plan for a branch consists of, and what every part of it says. */
+/** The type of a branch's plan, and the status that all its parts write. */
 import { no } from '../../objects/conditions.ts'
 import type { Plan as OwnerPlan } from '../../owner/kind.ts'
 import { nothing } from '../../owner/plan/steps.ts'
@@ -12,15 +12,15 @@ import type { Refusal } from './refusal.ts'
 export type Plan = OwnerPlan<Action, BranchStatus>
 
 export type PlanSettings = {
-  /** How long a branch may take once its source is copied, in ms. */
+  /** How long the creation may take once the source is copied, in ms. */
   creatingMs: number
   /** How long a restart in the region's window may take, in ms. */
   maintenanceMs: number
-  /** The most branches between a database and a branch, that one included. */
+  /** The highest spec.depth that this installation allows. */
   highestDepth: number
 }
 
-/** The status with what was found. */
+/** The status with these findings. */
 export function withFindings(
   { branch }: Observed,
   findings: InstanceFindings,
@@ -36,10 +36,10 @@ export function withFindings(
   }
 }
 
-/** It came to nothing: that is said first, and then all there is of it goes. */
+/** The creation failed: the status reports it before anything is deleted. */
 export function creationFailed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
   const operation = operationOf(observed.branch, 'create-branch', now)
-  // What had been made of it depends on how far it was when its copy failed, and is deleted next.
+  // What was created depends on when the copy failed, and is deleted next.
   const ended = no('BranchFailed', 'the branch failed, and what was made of it is deleted')
   const findings = {
     Ready: no(reason, message),

@@ -1,6 +1,6 @@
 /**
- * The Backup that a branch is made from: a snapshot of its source, of the purpose `prebranch`. It is there from before the
- * volume is asked for until that is bound, whatever becomes of the source meanwhile. Pure.
+ * The Backup that a branch is copied from: a snapshot of its source, with the purpose `prebranch`. It exists until the branch's
+ * volume is bound, even if the source is deleted meanwhile. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {
@@ -20,7 +20,7 @@ import { conditionOf } from '../../objects/conditions.ts'
 import type { BranchStatus, Observed, Source } from '../observed.ts'
 import type { Refusal } from './refusal.ts'
 
-/** `id`: of the branch. The Backup's own comes with it as it is made. `isKept`: whether it is to outlive the making of the branch. */
+/** `id`: of the branch. The Backup gets its own id when it is created. `isKept`: whether it outlives the creation of the branch. */
 export function prebranchDraft({ metadata, spec }: Branch, id: string, isKept: boolean): Draft<'Backup'> {
   const { namespace = '', labels: marks } = metadata
   const { databaseName, databaseId, sourceBranch } = spec
@@ -45,7 +45,7 @@ export function prebranchDraft({ metadata, spec }: Branch, id: string, isKept: b
   }
 }
 
-/** The step of a Task while data are copied. */
+/** The step of a Task while the source is copied. */
 export const copyingStep = 'Copying'
 
 type Copied =
@@ -54,7 +54,7 @@ type Copied =
   | { state: 'cut'; source: NonNullable<BranchStatus['source']> }
   | { state: 'failed'; refusal: Refusal }
 
-/** How far the copy is. */
+/** The state of the copy. */
 export function copied(backup: Backup, branch: Branch, source: Source | undefined, now: number): Copied {
   const { metadata, status = {} } = backup
   const { databaseId, sourceBranch } = branch.spec
@@ -89,26 +89,26 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   }
 }
 
-/** What a branch has copied for itself. */
+/** The spec of a branch's backup. */
 export const prebranchOf = ({ databaseName, databaseId, sourceBranch }: Branch['spec']) => ({
   ...{ databaseName, databaseId, sourceBranch, purpose: 'prebranch' as const },
 })
 
-/** The backup that it is made from, and no other that has its name. */
+/** The backup that the branch is copied from; undefined for another one with its name. */
 export const ownBackup = ({ branch, backup }: Pick<Observed, 'branch' | 'backup'>): Backup | undefined =>
   backup !== undefined && isTakenFor(backup, prebranchOf(branch.spec)) ? backup : undefined
 
-/** Whether the volume stands by itself. */
+/** Whether the volume no longer needs the backup. */
 const isBound = ({ branch, children: { claim } }: Observed): boolean =>
   branch.status?.volume !== undefined || claim?.status?.phase === 'Bound'
 
-/** Whether the copy has gone before the volume was made from it; a completed one that lost its snapshot says so. */
+/** Whether the backup was deleted, or lost its snapshot, before the volume was created from it. */
 export const isLostBefore = (observed: Observed): boolean =>
   !isBound(observed) && (ownBackup(observed) === undefined || observed.backup?.status?.phase === 'failed')
 
-/** Where the database's retention names its purpose, that says how long it stays. */
+/** Whether the database's retention, and not the branch, decides how long the backup is kept. */
 export const isKept = ({ root }: Pick<Observed, 'root'>): boolean =>
   root?.spec.backup.retention?.hot?.prebranch !== undefined
 
-/** Whether it has done what it was for. */
+/** Whether the backup is no longer needed. */
 export const isDone = (observed: Observed): boolean => isBound(observed) && !isKept(observed)

@@ -1,4 +1,4 @@
-/** Why a branch cannot be made at all, whatever is waited for. What concerns its source's Postgres, its Backup says. Pure. */
+/** Why a branch cannot be created, however long it waits. What concerns its source's Postgres, its Backup reports. Pure. */
 import {
   type Branch,
   isCreatedBefore,
@@ -21,7 +21,7 @@ function missing({ spec }: Branch): Refusal {
     : refused('SourceMissing', `there is no branch ${sourceBranch.name} with the id ${sourceBranch.id}`)
 }
 
-/** What a spec says that is not so. The API copies it; whoever writes it by hand can err. */
+/** A field that differs from the source's. The API copies these fields; a user who writes them can err. */
 function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const { databaseId, depth, region, pgVersion } = spec
   const wrong = (field: string, is: string | number, of: string | number) =>
@@ -38,7 +38,7 @@ function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   return undefined
 }
 
-/** Whether the branch was created after the deletion of its database was requested, or is found only once that has begun. */
+/** Whether the branch was created after its database's deletion was requested, or is seen only after that has begun. */
 function isTooLate(branch: Branch, database: ManagedDatabase | undefined): boolean {
   const requestedAt = database?.metadata.deletionTimestamp
   if (database === undefined || requestedAt === undefined) return false

@@ -1,6 +1,6 @@
 /**
- * Which restarts the pod of a branch is to have had: the one that an annotation asks for, which the pod itself bears once it has had
- * it, and the one in the region's window, while that goes on.
+ * The restarts that a branch's pod needs: the one that an annotation requests, which the pod's own annotation reports once it is
+ * done, and the one in the region's window, while that is open.
  */
 import { annotations } from '../../../crds/index.ts'
 import { type MaintenanceTime, maintenanceMark } from '../../member/pod/plan/maintenance.ts'

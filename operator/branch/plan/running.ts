@@ -1,4 +1,4 @@
-/** A branch from the moment on in which the copy of its source is on record: its volume, its Postgres, and how it serves. Pure. */
+/** Plans a branch once its source is copied: its volume, its Postgres, and its endpoint. Pure. */
 
 import type { BranchPhase } from '../../../crds/index.ts'
 import { durationText, preciseTime } from '../../../values/time.ts'
@@ -20,8 +20,8 @@ import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
 /**
- * How long a branch that was connectable may not serve before that is reported as a failure: its Postgres may just be restarted. In the
- * region's window it may take as long as any restart there.
+ * How long a connectable branch may not serve before it is reported as failed: Postgres may be restarting. In the region's window
+ * it may take as long as any restart there.
  */
 const toleratedMs = 60_000
 
@@ -32,7 +32,7 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
   const time = { now, maintenanceMs: settings.maintenanceMs }
   const assessment = assess(observed, owner, now, newest => restartsOf(observed, newest, time))
   const deadline = deadlineOf(status, settings)
-  const refusal = status.connectableAt === undefined ? hopeless(observed, assessment, deadline, now) : undefined
+  const refusal = status.connectableAt === undefined ? creationFailure(observed, assessment, deadline, now) : undefined
   if (refusal !== undefined) return creationFailed(observed, refusal, now)
   const actions: Action[] = [...nextActions(observed, assessment)]
   if (backup !== undefined && isDone(observed)) actions.push(...remove('Backup', [backup]))
@@ -49,12 +49,12 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
 const sinceCreation = ({ metadata }: Observed['branch'], now: number): string =>
   durationText(Date.parse(metadata.creationTimestamp ?? preciseTime(now)), now)
 
-/** When one that has not been connectable yet is given up. */
+/** The deadline of the creation. */
 const deadlineOf = ({ source, connectableAt }: BranchStatus, { creatingMs }: PlanSettings): number | undefined =>
   source === undefined || connectableAt !== undefined ? undefined : Date.parse(source.recordedAt) + creatingMs
 
-/** Why nothing comes any more of a branch that has not been connectable yet. */
-function hopeless(
+/** Why the creation of a branch fails. */
+function creationFailure(
   observed: Observed,
   { fatal, serves }: Assessment,
   deadline: number | undefined,
@@ -64,7 +64,7 @@ function hopeless(
     return { reason: 'SnapshotLost', message: 'the snapshot that its volume was to be made from was deleted' }
   if (fatal !== undefined) return fatal
   if (serves || deadline === undefined || now < deadline) return undefined
-  // What the cluster refused, or what is waited for.
+  // What the cluster refused, or what the creation waits for.
   const held = conditionOf(observed.branch.status, 'Progressing')?.message
   return {
     reason: 'DeadlineExceeded',
@@ -72,13 +72,13 @@ function hopeless(
   }
 }
 
-/** Since when it does not serve: this moment, where it did until now. */
+/** Since when it does not serve: now, if it served until this pass. */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
   return ready?.status === 'False' ? Date.parse(ready.lastTransitionTime) : now
 }
 
-/** When it is reported as a failure that it does not serve, where that is still to come. */
+/** When it is reported as failed because it does not serve; undefined if that time has passed. */
 function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
   const { now, maintenanceMs } = time
   const { connectableAt, maintenance } = observed.branch.status ?? {}
@@ -94,7 +94,7 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
   return assessment.fatal || failsAt(observed, assessment, time) === undefined ? 'failed' : phase
 }
 
-/** The creation, until its Task has ended, but reported as done before that. */
+/** The creation, until its Task has ended. Progressing reports its end before that. */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
   if (!isMade) return operationOf(observed.branch, 'create-branch', now)

@@ -1,11 +1,11 @@
-/** What there is to say of a database's backups: only where something is asked that does not happen, or the last one failed. */
+/** What the conditions report of a database's backups: a schedule that is not followed, a failure, and retention that is held. */
 import { type Backup, snapshotRefusal } from '../../../crds/index.ts'
 import { scheduleOf } from '../../backup/schedule/due.ts'
 import { type Held, retentionOf } from '../../backup/schedule/retention.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 
-/** The scheduled one that was asked for last, of those that have ended. */
+/** The newest scheduled backup that has ended. */
 function lastScheduled(backups: readonly Backup[]): Backup | undefined {
   const place = ({ metadata }: Backup) => `${metadata.creationTimestamp} ${metadata.name}`
   return backups
@@ -14,7 +14,7 @@ function lastScheduled(backups: readonly Backup[]): Backup | undefined {
     .at(-1)
 }
 
-/** Of the one that was checked last, whoever asked for that: it tells of the database as well. */
+/** The result of the last verification, whoever requested it: a damaged copy may mean a damaged database. */
 function verificationFinding(backups: readonly Backup[]): Finding | undefined {
   const endedAt = ({ status }: Backup) => status?.verificationResult?.endedAt ?? ''
   const last = backups.toSorted((left, right) => (endedAt(left) < endedAt(right) ? -1 : 1)).at(-1)
@@ -49,7 +49,7 @@ const whyHeld: Record<Held['why'], string> = {
   BeforeFailedVerification: 'is the newest of before the first failed verification',
 }
 
-/** What is kept beyond its age or count because of verification. */
+/** Backups that are kept beyond their age or count because of verification. */
 export function retentionFinding({ database, backups }: Observed, now: number): Finding | undefined {
   const { held } = retentionOf(backups, database.spec.backup, now)
   const [first] = held

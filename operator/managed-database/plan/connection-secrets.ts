@@ -7,8 +7,8 @@ import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 
 /**
- * Whether the passwords of the credentials Secret are those that Postgres takes: while one is being replaced, clients keep the
- * one before until Postgres is seen to have the new one.
+ * Whether Postgres accepts the passwords of the credentials Secret. During a rotation clients keep the previous password until
+ * Postgres is seen to have the new one.
  */
 function areValid(observed: Observed, { findings, answered }: Assessment): boolean {
   const { credentials } = observed

@@ -1,6 +1,6 @@
 /**
- * Taking a database away: its branches first, then its Postgres (workload/plan/teardown.ts) and, unless they are to be
- * kept, its backups, and the finalizer when nothing is left.
+ * Plans the deletion of a database: its branches first, then its Postgres (workload/plan/teardown.ts) and, unless they are to be
+ * kept, its backups. The finalizer is removed once nothing is left.
  */
 import {
   annotations,
@@ -21,7 +21,7 @@ import type { Observed } from '../observed.ts'
 const counted = (count: number, what: string, whats: string): string =>
   count === 1 ? `a ${what}` : `${count} ${whats}`
 
-/** Branches that hold a deletion up. One that was created after it was requested fails, since its source is being deleted. */
+/** Branches that block a deletion. A branch that was created after the request fails, since its source is being deleted. */
 const blockingBranches = ({ database, branches }: Observed): Branch[] =>
   branches.filter(
     branch => blocksDeletion(branch) && isCreatedBefore(branch, database.metadata.deletionTimestamp ?? ''),
@@ -33,19 +33,19 @@ const awaitedSlots = ({ database, branches }: Observed, now: number): BranchSlot
   return branchSlots(database, now).filter(({ id }) => !seen.has(id))
 }
 
-/** When to check again whether a deletion is held up, though nothing happens: a branch that never came holds it up no longer. */
+/** When to check again whether a deletion is blocked, even if nothing changes: the slot of a branch that was never created expires. */
 export const slotsEndAt = (observed: Observed, now: number): number | undefined => {
   const [first] = awaitedSlots(observed, now).map(({ at }) => at + slotMs)
   return observed.database.metadata.deletionTimestamp === undefined ? undefined : first
 }
 
-/** Whether only the object is to be deleted, and nothing that belongs to it. Once a teardown has begun it is too late for that. */
+/** Whether only the object is to be deleted, and nothing that belongs to it. This is impossible once the teardown has begun. */
 export const isOrphaned = ({ metadata, status }: Observed['database']): boolean =>
   metadata.deletionTimestamp !== undefined &&
   metadata.annotations?.[annotations.orphan] === 'true' &&
   !isTeardownBegun({ metadata, status })
 
-/** Why a deletion that was requested does not begin. The database serves meanwhile. */
+/** Why a requested deletion does not begin. The database serves meanwhile. */
 export function deletionBlock(observed: Observed, now: number): { reason: string; message: string } | undefined {
   const { database } = observed
   if (database.spec.deletionProtection)
@@ -53,7 +53,7 @@ export function deletionBlock(observed: Observed, now: number): { reason: string
       reason: 'DeletionProtected',
       message: 'deletion protection is on: switch it off (spec.deletionProtection) for the deletion to go on',
     }
-  // What has begun is finished: the operator listed the branches before that.
+  // A teardown that has begun is finished: the operator listed the branches before it.
   if (isTeardownBegun(database) || database.metadata.annotations?.[annotations.force] === 'true') return undefined
   const blocking = blockingBranches(observed).length + awaitedSlots(observed, now).length
   if (blocking === 0) return undefined
@@ -63,7 +63,7 @@ export function deletionBlock(observed: Observed, now: number): { reason: string
   }
 }
 
-/** They take their snapshots with them. */
+/** A deleted backup deletes its snapshot. */
 function backupsStep({ database, backups }: Observed): Teardown | undefined {
   if (database.spec.deletion.keepBackups || backups.length === 0) return undefined
   return {
@@ -73,7 +73,7 @@ function backupsStep({ database, backups }: Observed): Teardown | undefined {
   }
 }
 
-/** Of a branch that was deleted there is a record for 30 days, which goes with its database. */
+/** A deleted branch leaves a record for 30 days, which is deleted with its database. */
 function branchesMessage(branches: Observed['branches']): string {
   const left = branches.filter(({ status }) => status?.phase !== 'deleted').length
   return left === 0 ? 'deleting what is on record of branches' : `deleting ${counted(left, 'branch', 'branches')}`
@@ -84,7 +84,7 @@ export function teardownStep(
   owner: Owner | undefined,
   now: number,
 ): Omit<Teardown, 'actions'> & { actions: Action[] } {
-  // One without an id waits for a database of this name, and holds no data.
+  // A branch without an id waits for a database of this name, and has no data.
   const branches = observed.branches.filter(({ spec }) => spec.databaseId !== '')
   if (branches.length > 0)
     return { actions: remove('Branch', branches), message: branchesMessage(branches), progress: 10 }

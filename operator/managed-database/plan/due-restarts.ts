@@ -1,7 +1,7 @@
 /**
- * Which restarts a pod is to have had: the one that is asked for, until it has been, and the one in the region's window, while
- * that goes on. What an object says that was put back out of a backup is of another time, so each ends at its deadline
- * and none is for nothing: a database that serves is restarted for no old word of its own.
+ * The restarts that a database's pod needs: the one that a user requested, until it is done, and the one in the region's window,
+ * while that is open. An object that was created again from a backup carries old requests, so each ends at its deadline: such a
+ * request never restarts a database that serves.
  */
 import { awaitedDeed } from '../../../crds/index.ts'
 import { type MaintenanceTime, maintenanceMark } from '../../member/pod/plan/maintenance.ts'

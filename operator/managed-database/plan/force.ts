@@ -1,6 +1,6 @@
 /**
- * The annotation `espalier.dev/force` on a database that is not being deleted. It is for the deletion that follows, and for no later one:
- * the operator removes it where none follows. The time at which the condition became True says since when it is there. Pure.
+ * The annotation `espalier.dev/force` on a database that is not being deleted. It is valid for a deletion within 10 minutes: the
+ * operator removes it if none follows. The condition's lastTransitionTime is the time at which it was seen first. Pure.
  */
 import { annotations } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -9,7 +9,7 @@ import type { Observed } from '../observed.ts'
 
 const validMs = 10 * 60_000
 
-/** `expiresAt`: when it is removed, in ms since the epoch. */
+/** `expiresAt`: when the operator removes it, in ms since the epoch. */
 export function forceOf(
   { database: { metadata, status } }: Pick<Observed, 'database'>,
   now: number,

@@ -1,7 +1,4 @@
-/**
- * From what was observed of a database to what is to be done about it and what is to be said of it: a pure function,
- * the same whether it is asked for the first time or after a crash at any point.
- */
+/** Plans a database: a pure function from what was observed to actions and status, the same after a crash at any point. */
 
 import {
   askedBy,
@@ -105,7 +102,7 @@ function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, 
   }
 }
 
-/** Nothing is done, and nothing stops what runs, until somebody has said whose the data are. */
+/** Does nothing, and stops nothing that runs, until a user has decided whose the data are. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const { database } = observed
   const { status = {}, metadata } = database
@@ -127,7 +124,7 @@ function withoutKeys(
   return { ...nothing({ phase: 'creating' as const, ...status, conditions }), actions }
 }
 
-/** The first pass says in the status that the teardown begins, and deletes nothing: from then on no new branch holds it up. */
+/** The first pass only reports in the status that the teardown begins: from then on no new branch blocks it. */
 function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Plan {
   const { database, identity, task, isNamespaceGoing } = observed
   const { status = {}, metadata } = database
@@ -144,7 +141,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
       ? { DeletionBlocked: yes('DeletionStuck', `not done by ${operation.deadlineAt}; still ${step.message}`) }
       : {}),
   }
-  // The Task of a deletion outlives its subject, so it must be there before the subject goes.
+  // The Task of a deletion outlives its subject, so it must exist before the subject is deleted.
   const hasTask = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
   const recorded = hasTask || isNamespaceGoing === true
   return {
@@ -164,7 +161,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   }
 }
 
-/** A restart in the region's window ends with the database, neither well nor badly: no other waits for it. */
+/** A restart in the region's window ends with the database, without an outcome: no other restart waits for it. */
 function withoutOutcome(
   maintenance: ManagedDatabaseStatus['maintenance'],
   now: number,
@@ -174,7 +171,7 @@ function withoutOutcome(
   return { restart, startedAt, endedAt }
 }
 
-/** What is wrong with a volume whose Postgres goes on answering what it can. */
+/** Faults of a volume with which Postgres still serves in part. */
 const impairing = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
 
 function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, state: OperationState): DatabasePhase {
@@ -195,7 +192,7 @@ function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, st
   return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
 }
 
-/** Of what is in force; unchanged where that is not what is asked. */
+/** The digests of what is applied; unchanged if that is not what is desired. */
 function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
   const asked = askedBy(database)
   if (appliedHash !== desiredHash(asked)) return database.status?.appliedDigests
@@ -206,7 +203,7 @@ function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
 type Reported = {
   block: { reason: string; message: string } | undefined
   previous: Previous
-  /** Of the Secrets for clients. */
+  /** About the Secrets for clients. */
   secrets: Finding | undefined
   force: Finding | undefined
 }

@@ -30,21 +30,21 @@ import type { Observed } from '../observed.ts'
 
 type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
 
-/** How long an operation may take before it is said to have failed, in ms. */
+/** How long an operation may take before it is reported as failed, in ms. */
 export type Deadlines = { creatingMs: number; modifyingMs: number; restoringMs: number; deletingMs: number }
 
 export type OperationState = {
   operation: StatusOperation | undefined
   progressing: Finding
-  /** What is in force now, by its hash; absent as long as nothing has settled. */
+  /** The hash of what is applied; absent until an operation has ended. */
   appliedHash: string | undefined
-  /** The restart in the region's window, if there was one. */
+  /** The last restart in the region's window. */
   maintenance: ManagedDatabaseStatus['maintenance']
 }
 
 /**
- * What a change made without the API is called, by what differs from what was in force. Where no digests say what that
- * was, since an older operator wrote the hash, the children tell: template, replicas and route.
+ * The name of a change made without the API, by what differs from what was applied. If an older operator wrote the hash without
+ * digests, the children show what was applied: template, replicas and route.
  */
 function changeOf(observed: Observed): OperationName {
   const { database } = observed
@@ -53,7 +53,7 @@ function changeOf(observed: Observed): OperationName {
   return operationOfChange(appliedDigests(database) ?? digestsOfChildren(observed, after), after)
 }
 
-/** The digests of what the children were made for; as asked where they do not tell. */
+/** The digests of what the children were created for; as desired where they do not show it. */
 function digestsOfChildren({ database: { spec }, children, route }: Observed, asked: Digests): Digests {
   const { statefulSet } = children
   const size = statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation]
@@ -71,7 +71,7 @@ function digestsOfChildren({ database: { spec }, children, route }: Observed, as
 
 function deadlineOf(name: OperationName, { creatingMs, modifyingMs, restoringMs, deletingMs }: Deadlines): number {
   if (name === 'create-managed') return creatingMs
-  // A restore has a deadline of its own until its data serve (operator/restore), which is heard of here.
+  // A Restore has a deadline of its own until its data serve (operator/restore).
   if (name === 'restore-managed') return restoringMs + 2 * modifyingMs
   return name === 'delete-managed' ? deletingMs : modifyingMs
 }
@@ -91,7 +91,7 @@ function operationFrom(
   }
 }
 
-/** The operation that makes the spec come into force: the API's, or one of our own for a change made without it. */
+/** The operation that applies the spec: the API's, or one of the operator's own for a change made without it. */
 function updateOperation(observed: Observed, hash: string, now: number, deadlines: Deadlines): StatusOperation {
   const { database } = observed
   const annotated = readOperation(database)
@@ -102,7 +102,7 @@ function updateOperation(observed: Observed, hash: string, now: number, deadline
   return operationFrom(own, hash, now, deadlines)
 }
 
-/** The operation that brings a size into force whose own operation has failed. */
+/** The operation that applies a size whose first operation has failed. */
 const grownSizeOperation = ({ database: { metadata } }: Observed, hash: string) => ({
   taskId: derivedId(`${metadata.uid}/${hash}/${metadata.generation}/grown`),
   name: 'update-managed-size' as const,
@@ -120,30 +120,30 @@ export function deletionOperation(observed: Observed, now: number, deadlines: De
 }
 
 /**
- * What is in force: another hash than on record where nothing has changed but a deed that is asked for no more. Nothing is to be
- * done for that, so it is no operation.
+ * The hash of what is applied. It changes without an operation if only a request was withdrawn, such as that of a restart:
+ * nothing has to be done for that.
  */
 const appliedNow = ({ database }: Observed, hash: string): string | undefined =>
   isInForce(database) ? hash : database.status?.appliedHash
 
-/** The operation of a restart in the region's window: nobody asked for it but the region. */
+/** The operation of a restart in the region's window, which no client requested. */
 function maintenanceOperation(observed: Observed, mark: string, hash: string, now: number, deadlines: Deadlines) {
   const taskId = derivedId(`${observed.database.metadata.uid}/maintenance/${mark}`)
   return operationFrom({ taskId, name: 'restart-managed' }, hash, now, deadlines)
 }
 
-/** What a restore that is asked for waits for, or why nothing came of it. */
+/** What a requested restore waits for, or why it failed. */
 function restorePending({ restoring }: Observed): Pending | undefined {
   if (restoring === undefined || restoring.state === 'completed') return undefined
   const { state, reason, message } = restoring
   return { step: 'Restoring', reason, message, ...(state === 'failed' ? { isHopeless: true } : {}) }
 }
 
-/** A restart is done with the restart, also where a size waits for its volume meanwhile. */
+/** A restart has ended once Postgres is restarted, even if a size waits for its volume meanwhile. */
 const pendingOf = (name: OperationName, pending: Pending | undefined): Pending | undefined =>
   name === 'restart-managed' && pending?.step === 'Growing' ? undefined : pending
 
-/** How the restart in the region's window goes. It ends where it would bring nothing. */
+/** The state of the restart in the region's window. It ends at once if nothing waits for it. */
 function maintenanceNow(
   { database: { status } }: Observed,
   { pending, fatal, serves }: Assessment,
@@ -182,7 +182,7 @@ export function operationState(
   const current = hasEnded(status) ? undefined : status?.operation
   const isCurrent = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
   const { isUnsure, isGivenUp } = assessment.desired.restarts
-  // One that has come to its end with nothing to do, as one out of a backup does, is no operation.
+  // A restart that ends with nothing to do, as in an object created again from a backup, is no operation.
   const isMaintained = maintenance !== undefined && maintenance.endedAt === undefined && !isUnsure
   if (comesIntoForce(observed, assessment.desired.size)) {
     const operation = operationFrom(grownSizeOperation(observed, hash), hash, now, deadlines)
@@ -219,7 +219,7 @@ export function operationState(
   return { operation, progressing: yes(pending.reason, `${pending.message}${why}`), appliedHash, maintenance }
 }
 
-/** What failed and has come right since is no failure any more; what cannot go on says why. */
+/** An outcome without an operation: a failure that no longer exists becomes Completed, and what cannot go on reports why. */
 function atRest(last: Finding, pending: Pending | undefined): Finding {
   if (pending === undefined) return last.reason === completed ? last : no(completed, 'everything asked is in force')
   return pending.reason === pending.step ? last : no(pending.reason, pending.message)

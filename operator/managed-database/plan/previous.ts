@@ -1,7 +1,7 @@
 /**
- * Previous volumes: those that served until a restore replaced them. The database lists and counts them, and deletes one
- * once its prerestore backup is completed, the restore has completed and a day is over; or once somebody agrees. It
- * goes by the claims that there are, so that a Restore can be deleted at any time. Pure.
+ * Previous volumes: those that served until a restore replaced them. The database lists and counts them. It deletes one a day
+ * after the restore, once the restore and its prerestore backup are completed; or as soon as a user agrees. It reads the claims that
+ * exist, so a Restore can be deleted at any time. Pure.
  */
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import {
@@ -30,15 +30,15 @@ export type Previous = {
   wakeAt: number | undefined
 }
 
-/** How long a previous volume is kept at least, unless somebody agrees before. */
+/** How long a previous volume is kept at least, unless a user agrees before. */
 const keptMs = 24 * 3600_000
-/** How soon the deletion of a volume is tried again. */
+/** The delay before the deletion of a volume is retried. */
 const retryMs = 5_000
 
 export function previousVolumes(observed: Facts, now: number): Previous {
   const { database, previous } = observed
   const { incarnation, volume, previous: recorded } = database.status ?? {}
-  // Which claims are previous is known only beside the one that serves.
+  // Which claims are previous is unknown without a record of the one that serves.
   if (incarnation === undefined || volume === undefined)
     return { volumes: recorded, actions: [], finding: undefined, wakeAt: undefined }
   const found = previous.claims
@@ -61,8 +61,8 @@ const hasSwitched = ({ status }: Restore, serving: number | undefined): boolean 
 type Entry = { entry: PreviousVolume; claim: PersistentVolumeClaim }
 
 /**
- * A claim as a previous volume: by the record, by the Restore that replaced it, or by its number alone. Restores of
- * earlier releases left no record. The number of a volume that never served belongs to a Restore that never switched.
+ * A claim as a previous volume: by the status, by the Restore that replaced it, or by its incarnation alone, since Restores of
+ * earlier releases left no record. A volume that never served has the incarnation of a Restore that never switched.
  */
 function entryOf({ database, backups, previous: { restores } }: Facts, claim: PersistentVolumeClaim): Entry[] {
   const { incarnation: serving = 1, previous } = database.status ?? {}
@@ -97,7 +97,7 @@ function entryOf({ database, backups, previous: { restores } }: Facts, claim: Pe
   return [{ entry, claim }]
 }
 
-/** The uids of previous volumes that somebody agrees to delete. */
+/** The uids of previous volumes whose deletion a user has agreed to. */
 const agreedUids = ({ metadata }: Pick<Observed['database'], 'metadata'>): string[] =>
   (metadata.annotations?.[annotations.discardPrevious] ?? '').split(',').flatMap(text => text.trim() || [])
 
@@ -138,7 +138,7 @@ function decide(
 }
 
 const unknownRestore = 'RestoreUnknown'
-/** Of these nobody but a user decides. */
+/** Volumes whose deletion only a user decides. */
 const awaitsAgreement = new Set([unknownRestore, 'RestoreFailed', 'NoBackup'])
 
 const howToAgree = ({ uid }: PreviousVolume): string =>
