@@ -213,12 +213,19 @@ async function anchorOf(
   return { state: 'stopped', claim, claimUid, systemIdentifier, isThere: found?.metadata.uid === claimUid }
 }
 
+/** Waits until its restore stops Postgres, and the restore waits for backups of branches: if they waited for it, none would go on. */
+const awaitsStop = ({ spec, status }: Backup): boolean => spec.purpose === 'prerestore' && status?.phase !== 'running'
+
 /** One that runs comes first; of those that wait, who was asked for first. */
 function aheadOf(caches: Caches, backup: Backup): string | undefined {
   const { namespace, name } = backup.metadata
   const { databaseId, sourceBranch } = backup.spec
   const others = backupsOf(caches, namespace, databaseId).filter(
-    other => other.metadata.name !== name && isUnderWay(other) && other.spec.sourceBranch?.id === sourceBranch?.id,
+    other =>
+      other.metadata.name !== name &&
+      isUnderWay(other) &&
+      !awaitsStop(other) &&
+      other.spec.sourceBranch?.id === sourceBranch?.id,
   )
   const first = others.find(other => other.status?.phase === 'running' || placeOf(other) < placeOf(backup))
   return first?.metadata.name
