@@ -1,6 +1,5 @@
 /** The informers of Espalier's own kinds: whole, but for Tasks that have ended. */
 import {
-  askedRestore,
   awaitsData,
   branchPhase,
   childNames,
@@ -27,8 +26,6 @@ const followDatabases = (set: CacheSet) =>
       /** The backup that it is still to be made of. */
       source: database =>
         awaitsData(database) ? [`${database.metadata.namespace}/${database.spec.dataSource?.backupName}`] : [],
-      /** The restore that it asks for, or asked for last. */
-      restore: database => one(askedRestore(database)).map(({ name }) => `${database.metadata.namespace}/${name}`),
       /** Of those that a restart waits for, or that are being restarted: their region. */
       rollout: database => (isOfInterest(database) ? [database.spec.region] : []),
       task: ({ status }) => one(status?.operation?.taskId),

@@ -2,6 +2,7 @@
 import type { Cluster } from '../../cluster/index.ts'
 import type { EventRecorder } from '../../controller/index.ts'
 import { annotations, type ManagedDatabase, type ManagedDatabaseStatus } from '../../crds/index.ts'
+import { createIfAbsent } from '../objects/create.ts'
 import type { Pass, Result } from '../owner/kind.ts'
 import type { OwnAction } from './actions.ts'
 import { writeConnectionSecret } from './connection-secrets.ts'
@@ -21,6 +22,9 @@ export async function perform(
       return 'done'
     case 'write-connection-secret':
       await writeConnectionSecret(cluster, database, action.secret, { owner, passwords, keys })
+      return 'done'
+    case 'record-restore':
+      await createIfAbsent(cluster, 'Restore', action.draft)
       return 'done'
     case 'remove-force':
       await cluster.replace('ManagedDatabase', withoutForce(database))

@@ -1,4 +1,5 @@
 /** What the plan for a database can request of the database itself, besides what it can of every owner. */
+import type { Draft } from '../../cluster/index.ts'
 import type { ObjectMeta, PreviousVolume } from '../../crds/index.ts'
 import type { OwnerAction } from '../owner/kind.ts'
 import type { ConnectionSecret } from './connection-secrets.ts'
@@ -12,6 +13,8 @@ export type OwnAction =
     }
   /** Writes the Secret by which clients connect as a role. */
   | { do: 'write-connection-secret'; secret: ConnectionSecret }
+  /** Creates the Restore that the database requests by its annotation. */
+  | { do: 'record-restore'; draft: Draft<'Restore'> }
   /** Removes the annotation `espalier.dev/force`. */
   | { do: 'remove-force' }
   /** Removes the finalizer, and keeps everything that belongs to the database. */
@@ -22,6 +25,7 @@ export type Action = OwnerAction | OwnAction
 const own: Record<OwnAction['do'], true> = {
   'delete-previous': true,
   'write-connection-secret': true,
+  'record-restore': true,
   'remove-force': true,
   orphan: true,
 }

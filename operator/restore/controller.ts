@@ -1,6 +1,6 @@
 /**
  * Restores, as their controller (run/controller.ts) runs them. A restore that the API asked for is an annotation of its database,
- * written together with the operation; the object that records it is made here.
+ * written together with the operation; the database's controller creates the object that records it.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -14,7 +14,6 @@ import type { TroubleWords } from '../run/trouble.ts'
 import type { GuardedObserver } from '../workload/observe.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import type { Action, Plan, Status } from './actions.ts'
-import { askedKey, recordAsked } from './asked.ts'
 import type { CandidateSeen } from './candidate.ts'
 import { follow } from './follow.ts'
 import { observe } from './observe.ts'
@@ -59,7 +58,7 @@ class Restores implements RunKind<Restore, Action, Seen> {
     this.#observer = { caches, cluster, images, pods, now, clock }
   }
 
-  keys = () => [...this.runs.list().map(keyOf), ...this.#options.caches.databases.list().flatMap(askedKey)]
+  keys = () => this.runs.list().map(keyOf)
   isOpen = isOpenRestore
   whole = async (restore: Restore) => restore
   follow = () => follow(this.#options.caches, this.#enqueue)
@@ -71,9 +70,8 @@ class Restores implements RunKind<Restore, Action, Seen> {
     return cached && isOpenRestore(cached) ? this.#cluster.get('Restore', cached.metadata) : cached
   }
 
-  missing(key: string) {
+  async missing(key: string) {
     this.#workloads.forget(key)
-    return recordAsked(this.#options.caches, this.#cluster, parseKey(key))
   }
 
   async observe(restore: Restore, key: string, signal: AbortSignal): Promise<Seen | undefined> {

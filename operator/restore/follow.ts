@@ -3,7 +3,6 @@ import { keyOf } from '../../cluster/informer/index.ts'
 import { isOpenRestore, isRestoreAsked, labels, type ManagedDatabase } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { restoresOf } from '../managed-database/restoring.ts'
-import { askedKey } from './asked.ts'
 
 /** Returns what ends it. */
 export function follow(caches: Caches, enqueue: (key: string) => void): (() => void)[] {
@@ -11,7 +10,6 @@ export function follow(caches: Caches, enqueue: (key: string) => void): (() => v
     for (const restore of restoresOf(caches, database))
       if (isOpenRestore(restore) || database.metadata.deletionTimestamp || restore.metadata.deletionTimestamp)
         enqueue(keyOf(restore))
-    for (const key of askedKey(database)) enqueue(key)
   }
   const ofChild = ({ object: { metadata } }: { object: Pick<ManagedDatabase, 'metadata'> }) => {
     for (const database of caches.databases.byIndex('id', metadata.labels?.[labels.database] ?? ''))

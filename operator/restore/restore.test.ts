@@ -4,6 +4,7 @@ import { type Cluster, ClusterError } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
+  type Condition,
   childNames,
   labels,
   type Restore,
@@ -26,6 +27,7 @@ const when = (name: string, holds: (found: Restore) => boolean) =>
     () => restore(name),
     found => found !== undefined && holds(found),
   )
+const hasMessage = (message: string) => (condition: Condition) => condition.message.includes(message)
 const reasonOf = (found: Restore | undefined) => conditionOf(found?.status, 'Ready')?.reason
 
 /** As kubectl does. */
@@ -617,8 +619,13 @@ describe('the old Postgres', () => {
 
   test('starts again where the restore fails after it was stopped, once the cluster lets its lock be deleted', async () => {
     let isRefused = false
+    let isCreationRefused = true
     const refusing = (cluster: Cluster): Cluster => ({
       ...cluster,
+      create: async (kind, draft) => {
+        if (kind === 'Restore' && isCreationRefused) throw new ClusterError('Forbidden', 'no Restores today')
+        return cluster.create(kind, draft)
+      },
       delete: async (kind, key, options) => {
         if (kind === 'Pod' && isRefused) throw new ClusterError('Forbidden', 'the operator may not')
         return cluster.delete(kind, key, options)
@@ -628,6 +635,8 @@ describe('the old Postgres', () => {
     await mistaken('freed')
     it.workload().snapshots.making = { mode: 'held' }
     await askByAnnotation('freed-back', 'freed', 'freed-1')
+    await it.when('freed', ({ status }) => status?.conditions?.some(hasMessage('no Restores today')) === true)
+    isCreationRefused = false
     const { anchor = '' } = (await when('freed-back', found => found.status?.fencedAt !== undefined))?.status ?? {}
     await eventually(
       () => backupOf(anchor),

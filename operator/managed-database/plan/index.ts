@@ -34,6 +34,7 @@ import { forceOf } from './force.ts'
 import { notAvailableFindings } from './not-available.ts'
 import { type Deadlines, deletionOperation, type OperationState, operationState } from './operation.ts'
 import { type Previous, previousVolumes } from './previous.ts'
+import { restoreRecording } from './recorded-restore.ts'
 import { switchedStatus } from './switch.ts'
 
 export type Plan = OwnerPlan<Action, ManagedDatabaseStatus>
@@ -87,7 +88,7 @@ function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, 
   // The operation is recorded before anything restarts. A leader that dies in between would leave a restart without a Task.
   const next = comesIntoForce(observed, assessment.desired.size) ? [] : nextActions(observed, assessment)
   return {
-    actions: [...labelling, ...next, ...previous.actions, ...secrets.actions],
+    actions: [...labelling, ...restoreRecording(observed, owner), ...next, ...previous.actions, ...secrets.actions],
     status: databaseStatus(observed, assessment, operation, reported, now),
     awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.desired.configurationDigest,

@@ -1,6 +1,12 @@
 /** A restore as an operation of its database: until when, what becomes of it, and what is seen of it meanwhile. */
 import { describe, expect, test } from 'vitest'
-import { annotations, desiredHash, type ManagedDatabaseStatus, rotationAnnotations } from '../../../crds/index.ts'
+import {
+  annotations,
+  desiredHash,
+  type ManagedDatabaseStatus,
+  type Restore,
+  rotationAnnotations,
+} from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
@@ -32,6 +38,23 @@ describe('a restore that is asked for', () => {
       ...{ name: 'restore-managed', phase: 'restoring', appliedHash: before },
       progressing: 'True Starting: it starts',
     })
+  })
+  test('is recorded by a Restore, where there is none', () => {
+    const observed = observedOf(asked())
+    const recording = (restores: Restore[]) =>
+      plan({ ...observed, previous: { claims: [], restores } }, now, { deadlines }).actions.filter(
+        action => action.do === 'record-restore',
+      )
+    const [action, ...others] = recording([])
+    expect(others).toEqual([])
+    expect(action).toMatchObject({
+      draft: {
+        metadata: { name: 'back', labels: { 'app.kubernetes.io/managed-by': 'espalier' } },
+        spec: { databaseId: observed.owner?.id, target: { backupName: 'one-1' } },
+      },
+    })
+    const { draft } = action ?? {}
+    expect(recording([draft as Restore])).toEqual([])
   })
   test('has as long as a restore takes, and is served from after that', () => {
     const deadlineAt = timestamp(now + 7_040_000)
