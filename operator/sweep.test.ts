@@ -89,10 +89,7 @@ describe('a change of rules', () => {
         ...(workload ? { administrator: fuse.access(workload.postgres.access) } : {}),
       })
       await scenario.act(cluster, subject)
-      await eventually(
-        () => fuse.isBlown,
-        isBlown => isBlown,
-      )
+      await eventually(() => fuse.isBlown)
       await crashing.stop()
       const operator = await startTestOperator(installation)
       const database = () => cluster.get('ManagedDatabase', { namespace: testNamespace, name: subject.name })
@@ -102,10 +99,7 @@ describe('a change of rules', () => {
       )
       expect(waiting && visiblePhase(waiting), `after effect ${after}, ${fuse.effects.at(-1)}`).toBe('modifying')
       gateway?.hold(false)
-      await eventually(
-        () => scenario.isDone(cluster, subject),
-        isDone => isDone,
-      )
+      await eventually(() => scenario.isDone(cluster, subject))
       await operator.stop()
       await installation.close()
     }

@@ -45,10 +45,7 @@ export const crash =
     const fuse = createFuse(n)
     const first = await world.start(fuse)
     await world.act()
-    await eventually(
-      async () => fuse.isBlown || (await world.isDone()),
-      isOver => isOver,
-    )
+    await eventually(async () => fuse.isBlown || (await world.isDone()))
     await first.stop()
     if (fuse.isBlown) {
       const next = await world.start()
@@ -83,10 +80,7 @@ export const staleCaches =
       lag()
     }
     await world.act()
-    await eventually(
-      async () => happened || (await world.isDone()),
-      is => is,
-    )
+    await eventually(async () => happened || (await world.isDone()))
     await activity.quiet()
     watch.catchUp(how)
     await activity.quiet()
@@ -110,10 +104,7 @@ export const staleStandby =
       access: inner => remembering.access(fuse.access(inner)),
     })
     await world.act()
-    await eventually(
-      async () => fuse.isBlown || (await world.isDone()),
-      is => is,
-    )
+    await eventually(async () => fuse.isBlown || (await world.isDone()))
     await first.stop()
     const result = { effects: fuse.effects, happened: fuse.isBlown }
     if (!fuse.isBlown) return result
@@ -173,10 +164,7 @@ export const frozenLeader =
       cluster: inner => fenced(watch.cluster(between.cluster(inner)), new AbortController().signal, () => isLeader),
     })
     await world.act()
-    await eventually(
-      async () => isFrozen || (await world.isDone()),
-      is => is,
-    )
+    await eventually(async () => isFrozen || (await world.isDone()))
     if (!isFrozen) return { effects, happened: false }
     await world.start(counting(() => {}, activity))
     await done(world)

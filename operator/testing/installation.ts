@@ -191,10 +191,10 @@ export async function startTestOperator(
   })
 }
 
-/** Waits until what `look` gives is what `holds` wants; looks at once and then often, up to a deadline. */
+/** Waits until `holds` accepts what `look` returns, or until it returns true. Calls it at once and then often, up to a deadline. */
 export async function eventually<T>(
   look: () => Promise<T> | T,
-  holds: (value: T) => boolean,
+  holds: (value: T) => boolean = value => value === true,
   { withinMs = 10_000, everyMs = 5 } = {},
 ): Promise<T> {
   const until = Date.now() + withinMs

@@ -13,13 +13,11 @@ type LaggingWatch = {
    * whatever came and went meanwhile is never seen.
    */
   catchUp(how: 'events' | 'relist'): void
-  readonly isLagging: boolean
 }
 
 type Stream = { kind: KindName; isExpired: boolean; wake: () => void }
 
-/** `onEvent` is called for every event that the store sends. */
-export function createLaggingWatch(onEvent: () => void = () => {}): LaggingWatch {
+export function createLaggingWatch(): LaggingWatch {
   const streams = new Set<Stream>()
   let held: { includes: (kind: KindName) => boolean; behind: number } | undefined
   const allowedOf = (kind: KindName) => (held?.includes(kind) ? held.behind : 0)
@@ -32,7 +30,6 @@ export function createLaggingWatch(onEvent: () => void = () => {}): LaggingWatch
     const read = async () => {
       for await (const event of source) {
         pending.push(event)
-        onEvent()
         stream.wake()
       }
     }
@@ -77,9 +74,6 @@ export function createLaggingWatch(onEvent: () => void = () => {}): LaggingWatch
       for (const stream of streams) if (how === 'relist' && held?.includes(stream.kind)) stream.isExpired = true
       held = undefined
       wakeAll()
-    },
-    get isLagging() {
-      return held !== undefined
     },
   }
 }

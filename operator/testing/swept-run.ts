@@ -89,10 +89,7 @@ export async function prepare(installation: Installation, { before, earlier, has
     Object.assign(workload.volumes, earlier.volumes)
     Object.assign(workload.snapshots, earlier.snapshots)
     await earlier.act(cluster, subject)
-    await eventually(
-      () => earlier.isDone(cluster, subject),
-      isDone => isDone,
-    )
+    await eventually(() => earlier.isDone(cluster, subject))
     Object.assign(workload.volumes, { growth, refusal })
     Object.assign(workload.snapshots, { making })
   }
