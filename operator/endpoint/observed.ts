@@ -43,7 +43,7 @@ export type CertificateFacts =
       issuedAt: number | undefined
       /** It is on record that Postgres shows it. */
       isLoaded: boolean
-      /** Many are to be issued anew, and others come first. */
+      /** Many are issued anew, and this one waits for a slot. */
       isQueued?: true
     }
 

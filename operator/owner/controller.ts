@@ -131,7 +131,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     if (prepared !== 'ready') return this.#reportAwaited(object, prepared)
     const keys = this.#options.keys()
     const seen = await this.#kind.observe(this.#observer, object, keys, this.#workloads.learnt(key))
-    const observation = { ...seen, observed: this.#workloads.inTurn(key, seen.observed) }
+    const observation = { ...seen, observed: this.#workloads.withQueue(key, seen.observed) }
     const plan = this.#kind.plan(observation.observed, this.#options.now())
     note(this.awaitingGateways, key, plan.awaitsGateways)
     const pass = this.#workloads.pass(key, observation, keys, signal)

@@ -9,7 +9,7 @@ import { systemNamespace } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import { createDriftHistory, type DriftHistory } from '../children/drift-history.ts'
-import { createTurns, inTurn } from '../endpoint/certificate-turns.ts'
+import { createCertificateQueue, withQueue } from '../endpoint/certificate-queue.ts'
 import { createGatewayReports } from '../endpoint/gateway-reports.ts'
 import type { CertificateFacts, ObservedEndpoint } from '../endpoint/observed.ts'
 import { createPortAllocator } from '../endpoint/port-allocator.ts'
@@ -72,7 +72,7 @@ class Workloads {
   readonly #growthRefusals: GrowthRefusals
   readonly #drifts: DriftHistory
   readonly #reports: ReturnType<typeof createGatewayReports>
-  readonly #turns: ReturnType<typeof createTurns>
+  readonly #certificates: ReturnType<typeof createCertificateQueue>
 
   constructor(options: WorkloadOptions) {
     const { cluster, caches, keys, certificatesAtOnce, enqueue, logger, now } = options
@@ -84,7 +84,7 @@ class Workloads {
     this.#growthRefusals = createGrowthRefusals(now)
     this.#drifts = createDriftHistory(now)
     this.#reports = createGatewayReports(key => this.#isLoginProved(key), now)
-    this.#turns = createTurns({ atOnce: certificatesAtOnce, onTurn: enqueue })
+    this.#certificates = createCertificateQueue({ atOnce: certificatesAtOnce, onSlot: enqueue })
     const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
     this.executor = {
       ...{ cluster, keys, now, ports: createPortAllocator(isTaken, now) },
@@ -105,8 +105,8 @@ class Workloads {
   }
 
   /** Adds to what was observed whether the certificate of this instance may be issued now. */
-  inTurn<O extends Observed>(key: string, observed: O): O {
-    return inTurn(this.#turns, key, observed)
+  withQueue<O extends Observed>(key: string, observed: O): O {
+    return withQueue(this.#certificates, key, observed)
   }
 
   /** Returns what a pass over one member performs the member's actions with. */
@@ -165,11 +165,11 @@ class Workloads {
       this.#reports,
     ])
       memory.forget(key)
-    this.#turns.leave(key)
+    this.#certificates.release(key)
   }
 
   async stop(): Promise<void> {
-    this.#turns.stop()
+    this.#certificates.stop()
     await this.#prober.stop()
     await this.#dataSize.stop()
     await this.#volumeUse.stop()

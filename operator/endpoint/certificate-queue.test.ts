@@ -1,0 +1,52 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createCertificateQueue, slotMs } from './certificate-queue.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+const open = (atOnce: number) => {
+  const told: string[] = []
+  return { told, queue: createCertificateQueue({ atOnce, onSlot: key => told.push(key) }) }
+}
+
+describe('slots to issue a certificate', () => {
+  test('are given to the limit at once, and to the others in their order', () => {
+    const { told, queue } = open(2)
+    expect(['a', 'b', 'c', 'd', 'e'].map(key => queue.request(key))).toEqual([true, true, false, false, false])
+    expect([queue.request('b'), queue.request('d')]).toEqual([true, false])
+    queue.release('a')
+    expect([told, queue.request('c'), queue.request('d')]).toEqual([['c'], true, false])
+    queue.release('b')
+    queue.release('c')
+    expect(told).toEqual(['c', 'd', 'e'])
+  })
+
+  test('are released by an owner that needs none any more, waiting or not', () => {
+    const { told, queue } = open(1)
+    for (const key of ['a', 'b', 'c']) queue.request(key)
+    queue.release('b')
+    queue.release('nobody')
+    expect(told).toEqual([])
+    queue.release('a')
+    expect(told).toEqual(['c'])
+  })
+
+  test('end after a timeout; an owner that still needs one is queued last', () => {
+    const { told, queue } = open(1)
+    for (const key of ['silent', 'b', 'c']) queue.request(key)
+    vi.advanceTimersByTime(slotMs)
+    expect([told, queue.request('silent')]).toEqual([['b'], false])
+    queue.release('b')
+    queue.release('c')
+    expect(told).toEqual(['b', 'c', 'silent'])
+  })
+
+  test('end when the operator stops', () => {
+    const { told, queue } = open(1)
+    for (const key of ['a', 'b']) queue.request(key)
+    queue.stop()
+    queue.release('a')
+    vi.advanceTimersByTime(slotMs)
+    expect([told, queue.request('a'), vi.getTimerCount()]).toEqual([[], false, 0])
+  })
+})
