@@ -10,7 +10,7 @@ const it = useInstallation()
 const { get, when, ask, made, idOf, child, isPhase, remove, gone, leftOf, dataOf, snapshots, under } = useBranches(it)
 
 describe('a branch', () => {
-  test('is a copy with an address and passwords of its own, and leaves no snapshot', async () => {
+  test('of a database has its data, its own address and passwords, and keeps no snapshot', async () => {
     await it.create('shop')
     const branch = await made('shop-copy', 'shop')
     const database = await it.database('shop')
@@ -40,7 +40,7 @@ describe('a branch', () => {
     await it.when('shop', found => found.status?.branchCount === 1)
   })
 
-  test('is of a branch as well, whatever becomes of that', async () => {
+  test('of a branch serves after its source is deleted', async () => {
     await it.create('deep')
     await made('deep-1', 'deep')
     const sourceBranch = { name: 'deep-1', id: await idOf('deep-1') }
@@ -53,7 +53,7 @@ describe('a branch', () => {
     await it.when('deep', found => found.status?.branchCount === 1)
   })
 
-  test('keeps its data, and its stamp, through a restart of its Postgres', async () => {
+  test('whose Postgres restarts stays connectable since the same time', async () => {
     await it.create('stamped')
     const branch = await made('stamped-1', 'stamped')
     const pod = await child('Pod', 'stamped-1', 'pod')
@@ -68,7 +68,7 @@ describe('a branch', () => {
     })
   })
 
-  test('goes without a trace but its record, which goes after 30 days', async () => {
+  test('deleted by the API leaves only a record, which is deleted after 30 days', async () => {
     await it.create('going')
     await made('going-1', 'going')
     const id = await idOf('going-1')
@@ -91,7 +91,7 @@ describe('a branch', () => {
     })
   })
 
-  test('that lets in nobody goes without a word against the gateways that live', async () => {
+  test('with an empty allowlist is deleted without waiting for gateways', async () => {
     await it.create('shut')
     await made('shut-1', 'shut', { ipAllowlist: { rules: [] } })
     await remove('shut-1')
@@ -101,7 +101,7 @@ describe('a branch', () => {
     expect(told.filter(({ text }) => text.includes('gateway'))).toEqual([])
   })
 
-  test('goes at once where kubectl deletes it', async () => {
+  test('deleted by kubectl leaves no record', async () => {
     await it.create('direct')
     await made('direct-1', 'direct')
     const id = await idOf('direct-1')
@@ -111,7 +111,7 @@ describe('a branch', () => {
     await it.when('direct', found => found.status?.branchCount === 0)
   })
 
-  test('goes in its time', async () => {
+  test('that expires is deleted', async () => {
     await it.create('timed')
     await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 2_000).toISOString() })
     const record = await when('timed-1', isPhase('deleted'))
@@ -122,7 +122,7 @@ describe('a branch', () => {
 })
 
 describe('a database with branches', () => {
-  test('is deleted only by force, and they go first', async () => {
+  test('is deleted only by force, after its branches', async () => {
     await it.create('parent')
     await made('parent-1', 'parent')
     await made('parent-2', 'parent', { depth: 2, sourceBranch: { name: 'parent-1', id: await idOf('parent-1') } })
@@ -136,7 +136,7 @@ describe('a database with branches', () => {
     await eventually(snapshots, found => found.length === 0)
   })
 
-  test('that is deleted right after a branch was asked for waits for it, and the branch is made', async () => {
+  test('deleted right after a branch was requested waits for it, and the branch is created', async () => {
     for (const propagation of ['Background', 'Foreground'] as const) {
       const name = `raced${propagation.toLowerCase()}`
       const before = await it.create(name)
@@ -151,7 +151,7 @@ describe('a database with branches', () => {
     }
   })
 
-  test('is not deleted before somebody has deleted a branch that failed', async () => {
+  test('with a failed branch is not deleted until a user deletes the branch', async () => {
     await it.create('unlucky')
     it.workload().snapshots.making = { mode: 'failing', message: 'the pool is full' }
     await under({ configuration: { backups: { ...testConfiguration.backups, errorMs: 0 } } }, async () => {
@@ -165,7 +165,7 @@ describe('a database with branches', () => {
     await it.gone('unlucky')
   })
 
-  test('whose deletion waits is taken back: created again under its id it has its data, address and passwords', async () => {
+  test('orphaned while its deletion waits, then created again with its id, has its data, address and passwords', async () => {
     const before = await it.create('taken')
     const id = await it.idOf('taken')
     await made('taken-1', 'taken')
@@ -193,7 +193,7 @@ describe('a database with branches', () => {
     expect((await it.database('taken'))?.metadata.deletionTimestamp).toBeUndefined()
   })
 
-  test('waits with its suspension for one that is being made', async () => {
+  test('suspended while a branch is created stops once the branch exists', async () => {
     await it.create('resting')
     it.workload().snapshots.making = { mode: 'held' }
     await ask('resting-1', 'resting')
@@ -208,8 +208,8 @@ describe('a database with branches', () => {
   })
 })
 
-describe('what an earlier version refused', () => {
-  test('stays so, counts for no limit, and can be deleted', async () => {
+describe('a branch that an earlier version refused', () => {
+  test('stays failed, counts for no limit, and can be deleted', async () => {
     await it.create('older')
     await it.stopOperator()
     await ask('older-1', 'older')
@@ -237,7 +237,7 @@ describe('what an earlier version refused', () => {
   })
 })
 
-test('one that is put back without its status goes on with its data', async () => {
+test('a branch created again without its status keeps its data', async () => {
   await it.create('lost')
   const before = await made('lost-1', 'lost')
   await it.stopOperator()
@@ -260,7 +260,7 @@ test('one that is put back without its status goes on with its data', async () =
   expect(await it.cluster().get('Backup', at(childNames.prebranch(await idOf('lost-1'))))).toBeUndefined()
 })
 
-test('reasons are told of one that cannot be', async () => {
+test('a branch that cannot be created reports why', async () => {
   await it.create('refusing')
   const sourceBranch = { name: 'nothing', id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' }
   await ask('refusing-1', 'refusing', { depth: 2, sourceBranch })

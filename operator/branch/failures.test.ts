@@ -27,8 +27,8 @@ const nothingLeft = async (name: string) => {
 }
 const withDeadline = { configuration: { deadlines: { ...testConfiguration.deadlines, creatingMs: 3_000 } } }
 
-describe('comes to nothing, and leaves nothing,', () => {
-  test('where its snapshot never becomes ready', async () => {
+describe('a branch fails and leaves nothing', () => {
+  test('if its snapshot never becomes ready', async () => {
     await it.create('unready')
     it.workload().snapshots.making = { mode: 'cut' }
     await under(impatient, async () => {
@@ -44,7 +44,7 @@ describe('comes to nothing, and leaves nothing,', () => {
     ])
   })
 
-  test('where somebody deletes its snapshot before it is ready', async () => {
+  test('if its snapshot is deleted before it is ready', async () => {
     await it.create('robbed')
     it.workload().snapshots.making = { mode: 'cut' }
     await ask('robbed-1', 'robbed')
@@ -54,7 +54,7 @@ describe('comes to nothing, and leaves nothing,', () => {
     await nothingLeft('robbed-1')
   })
 
-  test('where it is deleted once it is ready, and the volume is not made of it yet', async () => {
+  test('if its snapshot is deleted after it is ready and before the volume is created', async () => {
     await it.create('late')
     it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
     await ask('late-1', 'late')
@@ -65,7 +65,7 @@ describe('comes to nothing, and leaves nothing,', () => {
     await nothingLeft('late-1')
   })
 
-  test('where it does not come up in time, and says what it waited for', async () => {
+  test('if it does not serve by its deadline, and reports what it waited for', async () => {
     await it.create('stuck')
     it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
     await under(withDeadline, async () => {
@@ -75,7 +75,7 @@ describe('comes to nothing, and leaves nothing,', () => {
     })
   })
 
-  test('where a quota refuses its volume, and says so', async () => {
+  test('if a quota refuses its volume, and reports the quota', async () => {
     await it.create('refused')
     const wrap = (cluster: Cluster): Cluster => ({
       ...cluster,
@@ -94,7 +94,7 @@ describe('comes to nothing, and leaves nothing,', () => {
     })
   })
 
-  test('where somebody else has the name of its backup, which stays', async () => {
+  test('if another backup has the name of its own, and keeps that backup', async () => {
     await it.create('squatted')
     const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e60'
     const key = at(childNames.prebranch(id))
@@ -117,7 +117,7 @@ describe('comes to nothing, and leaves nothing,', () => {
     await nothingLeft('squatted-1')
   })
 
-  test('where snapshots are not of one instant', async () => {
+  test('if snapshots are not atomic', async () => {
     await it.create('torn')
     await giveSnapshots(it.cluster(), false)
     await ask('torn-1', 'torn')
@@ -126,7 +126,7 @@ describe('comes to nothing, and leaves nothing,', () => {
     await giveSnapshots(it.cluster())
   })
 
-  test('where its source is suspended, or deeper than allowed', async () => {
+  test('if its source is suspended, or deeper than allowed', async () => {
     await it.create('asleep', { suspended: true })
     await ask('asleep-1', 'asleep')
     expect(reasonOf(await failed('asleep-1'))).toBe('DatabaseSuspended')
@@ -141,8 +141,8 @@ describe('comes to nothing, and leaves nothing,', () => {
   })
 })
 
-describe('goes on', () => {
-  test("where its source's Postgres is killed in the middle", async () => {
+describe('a branch is created', () => {
+  test("even if its source's Postgres is killed during the copy", async () => {
     await it.create('killed')
     it.workload().snapshots.making = { mode: 'cut' }
     await ask('killed-1', 'killed')
@@ -154,7 +154,7 @@ describe('goes on', () => {
     await when('killed-1', isPhase('available'))
   })
 
-  test('where the branch it is made of is deleted once that is copied', async () => {
+  test('even if its source branch is deleted after the copy', async () => {
     await it.create('chain')
     await made('chain-1', 'chain')
     it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
@@ -168,11 +168,11 @@ describe('goes on', () => {
   })
 })
 
-describe('deleted while it is being made', () => {
+describe('a branch deleted during its creation', () => {
   test.each([
     ['copied', 'held'],
     ['cut', 'cut'],
-  ] as const)('and its source is being %s, it goes without a trace', async (what, mode) => {
+  ] as const)('leaves nothing while its source is being %s', async (what, mode) => {
     const name = `early${what}`
     await it.create(name)
     it.workload().snapshots.making = { mode }
@@ -184,7 +184,7 @@ describe('deleted while it is being made', () => {
     await nothingLeft(`${name}-1`)
   })
 
-  test('and its Postgres starts, by kubectl, it goes without a trace', async () => {
+  test('by kubectl, while its Postgres starts, leaves nothing', async () => {
     await it.create('starting')
     it.workload().refuse(true)
     await ask('starting-1', 'starting')
@@ -204,7 +204,7 @@ describe('deleted while it is being made', () => {
   })
 })
 
-test('one whose volume is lost is told as failed, and keeps its slot until somebody deletes it', async () => {
+test('a branch whose volume is lost is failed, and counts for the limit until a user deletes it', async () => {
   await it.create('volume')
   await made('volume-1', 'volume')
   const claim = await child('PersistentVolumeClaim', 'volume-1', 'claim')
@@ -223,8 +223,8 @@ test('one whose volume is lost is told as failed, and keeps its slot until someb
   await when('volume-1', isPhase('deleted'))
 })
 
-describe('no more branches than a tenant may have', () => {
-  test('are made, in the order in which they were asked for; what failed or is deleted makes room', async () => {
+describe('branches beyond the limit of a tenant', () => {
+  test('are refused by the order of their creation; failed and deleted ones do not count', async () => {
     const tenantId = 'limited'
     const namespace = tenantNamespace(tenantId)
     await it.cluster().create('Tenant', {

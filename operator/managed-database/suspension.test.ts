@@ -11,23 +11,23 @@ const branch = (phase: string | undefined, { spec = {}, ...more }: { spec?: obje
 
 test.each<[string, Backup[], Branch[], string | undefined]>([
   ['nothing', [], [], undefined],
-  ['a backup that nobody has taken up yet', [backup(undefined)], [], 'AwaitsBackup'],
-  ['one that waits for its turn', [backup('completed'), backup('pending')], [], 'AwaitsBackup'],
-  ['one that runs', [backup('running')], [], 'AwaitsBackup'],
-  ['none that has ended', [backup('completed'), backup('failed')], [], undefined],
-  ['none that is being deleted', [backup('running', { deletionTimestamp: '2026-01-01T00:00:00Z' })], [], undefined],
-  ['none of a branch', [backup('running', {}, { sourceBranch })], [], undefined],
-  ['a branch that nobody has taken up yet', [], [branch(undefined)], 'AwaitsBranch'],
-  ['one that is being made', [], [branch('available'), branch('creating')], 'AwaitsBranch'],
+  ['a backup without a status', [backup(undefined)], [], 'AwaitsBackup'],
+  ['a queued backup', [backup('completed'), backup('pending')], [], 'AwaitsBackup'],
+  ['a running backup', [backup('running')], [], 'AwaitsBackup'],
+  ['no backup that has ended', [backup('completed'), backup('failed')], [], undefined],
   [
-    'none that is there, or never came to be',
+    'no backup that is being deleted',
+    [backup('running', { deletionTimestamp: '2026-01-01T00:00:00Z' })],
     [],
-    [branch('available'), branch('failed'), branch('deleted')],
     undefined,
   ],
-  ['none that is made of a branch', [], [branch('creating', { spec: { sourceBranch } })], undefined],
-  ['none that is not wanted any more', [], [branch('creating', { spec: { deletionRequestedAt: 'x' } })], undefined],
-  ['none that is being deleted', [], [branch('creating', { metadata: { deletionTimestamp: 'x' } })], undefined],
-])('it waits for %s', (_, backups, branches, reason) => {
+  ['no backup of a branch', [backup('running', {}, { sourceBranch })], [], undefined],
+  ['a branch without a status', [], [branch(undefined)], 'AwaitsBranch'],
+  ['a branch that is being created', [], [branch('available'), branch('creating')], 'AwaitsBranch'],
+  ['no branch that exists or failed', [], [branch('available'), branch('failed'), branch('deleted')], undefined],
+  ['no branch of a branch', [], [branch('creating', { spec: { sourceBranch } })], undefined],
+  ['no branch with a deletion request', [], [branch('creating', { spec: { deletionRequestedAt: 'x' } })], undefined],
+  ['no branch that is being deleted', [], [branch('creating', { metadata: { deletionTimestamp: 'x' } })], undefined],
+])('a suspension waits for %s', (_, backups, branches, reason) => {
   expect(suspensionBlock(backups, branches)?.reason).toBe(reason)
 })

@@ -63,8 +63,8 @@ beforeEach(() => {
   it.workload().volumes.unprovisioned = () => undefined
 })
 
-describe('a claim that there is no storage for', () => {
-  test('gives way to one of the size that is asked for then', async () => {
+describe('a claim without storage for its size', () => {
+  test('is replaced when another size is requested', async () => {
     it.workload().volumes.unprovisioned = onlySmall
     await createInVain('huge', { size: large }, 'ProvisioningFailed: rpc error: code = ResourceExhausted')
     const before = await claimOf('huge')
@@ -75,7 +75,7 @@ describe('a claim that there is no storage for', () => {
     expect(open).toEqual([])
   })
 
-  test('stays where it is bound before it can be deleted', async () => {
+  test('that is bound before it is deleted is kept', async () => {
     it.workload().volumes.unprovisioned = onlySmall
     await createInVain('hurried', { size: large }, 'ProvisioningFailed')
     const before = await claimOf('hurried')
@@ -94,7 +94,7 @@ describe('a claim that there is no storage for', () => {
     expect(claim.status?.capacity?.storage).toBe('2Gi')
   })
 
-  test('of a database that is suspended meanwhile stays until that is resumed', async () => {
+  test('of a suspended database is kept until it is resumed', async () => {
     it.workload().volumes.unprovisioned = onlySmall
     await createInVain('paused', { size: large }, 'ProvisioningFailed')
     const before = await claimOf('paused')
@@ -105,7 +105,7 @@ describe('a claim that there is no storage for', () => {
     expect(storageOf(await expectMade('paused'))).toBe('1Gi')
   })
 
-  test('is claimed anew where somebody deletes it', async () => {
+  test('that a user deletes is created again', async () => {
     it.workload().volumes.unprovisioned = onlySmall
     await createInVain('again', { size: large }, 'ProvisioningFailed')
     const before = await claimOf('again')
@@ -120,13 +120,13 @@ describe('a claim that there is no storage for', () => {
   })
 })
 
-describe('a claim of a class that there is not', () => {
+describe('a claim of a missing storage class', () => {
   const ofClass = (there: string) => (claim: PersistentVolumeClaim) => {
     const { storageClassName } = claim.spec ?? {}
     return storageClassName === there ? undefined : `storageclass.storage.k8s.io "${storageClassName}" not found`
   }
 
-  test.each(['fast', undefined])('gives way to one of the class that the region names then: %s', async there => {
+  test.each(['fast', undefined])('is replaced when the region names another class: %s', async there => {
     const name = `class${there}`
     it.workload().volumes.unprovisioned = ofClass(there ?? defaultClass)
     await editRegion('fsat')

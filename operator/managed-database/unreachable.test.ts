@@ -89,7 +89,7 @@ function clientOf(port: number): () => void {
   return () => clearInterval(timer)
 }
 
-test('is not ready while a gateway reports it, though the operator logs in, and is again once the gateway connects', async () => {
+test('a database that a gateway cannot reach is not ready until the gateway connects, even if the operator can log in', async () => {
   const { cluster } = installation
   await cluster.create(
     'ManagedDatabase',

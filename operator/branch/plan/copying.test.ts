@@ -66,8 +66,8 @@ const branchOf = (name: string, depth: number, more: Partial<Branch['spec']> = {
   spec: { ...settled.branch.spec, depth, ...more },
 })
 
-describe('a branch that is asked for', () => {
-  test('has its source copied, and all made meanwhile that waits for no data', () => {
+describe('a new branch', () => {
+  test('requests a copy of its source, and creates what needs no data', () => {
     const actions = does(fresh())
     expect(actions).toEqual(
       expect.arrayContaining([
@@ -86,7 +86,7 @@ describe('a branch that is asked for', () => {
     })
     expect([status.operation?.name, status.operation?.startedAt, wakeAt]).toEqual(['create-branch', ago(0), undefined])
   })
-  test('writes neither configuration nor StatefulSet, and its address all the same', () => {
+  test('reports its address before it has a configuration or StatefulSet', () => {
     const { credentials, certificate, remains, route } = settled
     const unmarked = settled.children.route && { ...settled.children.route }
     const stale = unmarked && { ...unmarked, data: {}, metadata: { ...unmarked.metadata, annotations: {} } }
@@ -99,7 +99,7 @@ describe('a branch that is asked for', () => {
     expect(written).not.toContain(childNames.configuration(id, 1))
     expect(written).not.toContain(childNames.statefulSet(id, 1))
   })
-  test('makes no Postgres on a claim that was left there', () => {
+  test('with a leftover claim creates no Postgres on it', () => {
     const { claim } = settled.children
     const left = claim && {
       ...claim,
@@ -115,7 +115,7 @@ describe('a branch that is asked for', () => {
     expect(actions).toContain('apply Service')
     expect(actions).not.toContain('apply StatefulSet')
   })
-  test('asks for a backup under its own id, held from the first on, of what it is a copy of', () => {
+  test('requests a backup of its source, named by its own id, with the finalizer', () => {
     const { branch } = settled
     const draft = prebranchDraft(branch, id, false)
     expect(draft).toStrictEqual({
@@ -135,7 +135,7 @@ describe('a branch that is asked for', () => {
     expect(deeper.metadata.labels).toEqual({ [labels.managedBy]: 'espalier', [labels.tenant]: 't' })
     expect(deeper.spec).toMatchObject({ databaseId: 'i', sourceBranch })
   })
-  test('a backup that outlives the making of the branch is not for that alone', () => {
+  test('with a backup that outlives its creation does not mark the backup as single-use', () => {
     const { branch, root } = settled
     if (root === undefined) throw new Error('no database')
     const backup = { durable: false, retention: { hot: { prebranch: { days: 3 } } } }
@@ -145,7 +145,7 @@ describe('a branch that is asked for', () => {
     })
     expect(prebranchDraft(branch, id, true).metadata.annotations).toBeUndefined()
   })
-  test('asks for no second backup, and says what the first one waits for', () => {
+  test('with a backup requests no second one, and reports what the first one waits for', () => {
     const progressing = {
       type: 'Progressing',
       status: 'True' as const,
@@ -162,12 +162,12 @@ describe('a branch that is asked for', () => {
     expect(messageOf(fresh())).toBe('asking for a snapshot of its source')
     expect(planOf(waits([])).status.source).toBeUndefined()
   })
-  test('puts on record what is cut, before anything is made of it', () => {
+  test('with a completed copy records it before it creates the volume', () => {
     const { status, actions } = planOf(fresh({ rest: { backup: prebranch(completed) } }))
     expect(status.source).toMatchObject({ snapshotName: 'bkp', recordedAt: ago(0) })
     expect([status.phase, actions.some(({ do: what }) => what === 'create-claim')]).toEqual(['creating', false])
   })
-  test('has failed with its copy, and makes nothing more', () => {
+  test('whose copy failed is failed and creates nothing more', () => {
     const given = fresh({ rest: { backup: prebranch({ phase: 'failed', error: 'why' }) } })
     expect(planOf(given).actions).toEqual([])
     expect(told(given)).toMatchObject({
@@ -179,7 +179,7 @@ describe('a branch that is asked for', () => {
   })
 })
 
-describe('what is copied', () => {
+describe('a copy', () => {
   const { branch } = settled
   const stored = { ...root, status: { ...root.status, storage: { capacity: '2Gi', since: ago(0) } } }
   const ready = {
@@ -199,20 +199,20 @@ describe('what is copied', () => {
   const { cutAt: ____, ...untimed } = source
 
   test.each<[string, Backup['status'], ManagedDatabase | undefined, object]>([
-    ['is on record as the storage says', completed, stored, source],
+    ['is recorded with the size that the storage reports', completed, stored, source],
     [
-      'is as large as its source where the storage does not say',
+      'is as large as its source if the storage reports no size',
       sizeless,
       stored,
       { ...source, sizeBytes: 2 * 1024 ** 3 },
     ],
-    ['is of no size that anybody knows', sizeless, root, unsized],
-    ['whatever has become of its source', sizeless, undefined, unsized],
-    ['is of no time that anybody knows', timeless, root, untimed],
+    ['has no size if neither storage nor source reports one', sizeless, root, unsized],
+    ['is recorded even if its source no longer exists', sizeless, undefined, unsized],
+    ['has no time if the backup reports none', timeless, root, untimed],
   ])('%s', (_case, status, of, expected) => {
     expect(copied(prebranch(status), branch, of, now)).toEqual({ state: 'cut', source: expected })
   })
-  test('is of a branch of the database as well', () => {
+  test('of a branch is recorded with the id of that branch', () => {
     const sourceBranch = { name: 'first', id: 'f' }
     const deeper = { ...branch, spec: { ...branch.spec, sourceBranch } }
     expect(copied(prebranch(completed, { sourceBranch }), deeper, root, now)).toMatchObject({ source: { id: 'f' } })
@@ -233,13 +233,13 @@ describe('what is copied', () => {
     ['SnapshotUnknown', prebranch({ ...completed, snapshotName: undefined }), /^the backup prebranch does not say/],
     ['SnapshotUnknown', prebranch({ ...completed, endLsn: undefined }), /does not say/],
     ['SnapshotUnknown', prebranch({ ...completed, systemIdentifier: undefined }), /does not say/],
-  ])('is nothing: %s', (reason, backup, message) => {
+  ])('fails with the reason %s', (reason, backup, message) => {
     expect(copied(backup, branch, root, now)).toEqual({
       state: 'failed',
       refusal: { reason, message: expect.stringMatching(message) },
     })
   })
-  test('is under way while it is', () => {
+  test('is under way until its backup has ended', () => {
     for (const status of [undefined, { phase: 'pending' as const }, { phase: 'running' as const }])
       expect(copied(prebranch(status), branch, root, now).state).toBe('underway')
   })
@@ -304,7 +304,7 @@ describe('a branch is refused', () => {
       'once it is being copied, whatever has become of its source',
       { rest: { source: undefined, exceeded: 2, backup: prebranch({ phase: 'running' }) } },
     ],
-  ])('but not %s', (_, given) => {
+  ])('but not a branch %s', (_, given) => {
     expect(planOf(fresh(given)).status.phase).toBe('creating')
   })
 })

@@ -37,8 +37,8 @@ const condition = (given: GivenBranch, type: string) => {
   return [status, reason, message]
 }
 
-describe('a branch whose deletion is asked for', () => {
-  test('is closed first, and says so', () => {
+describe('a branch whose deletion is requested', () => {
+  test('closes its endpoint first, and reports it', () => {
     const given = asked()
     const { status, actions, wakeAt } = planOf(given)
     expect(actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
@@ -51,7 +51,7 @@ describe('a branch whose deletion is asked for', () => {
     expect(condition(given, 'EndpointReady')).toEqual(['False', 'Deleting', 'the endpoint is closed'])
     expect(condition(given, 'Progressing')).toEqual(['True', 'Deleting', 'closing the endpoint'])
   })
-  test('waits for the gateways', () => {
+  test('waits for the acknowledgement of the gateways', () => {
     const { route } = serving
     const closed = route?.route && { ...route, route: { ...route.route, rules: [] }, acknowledged: false }
     expect(planOf(asked({ route: closed && { ...closed, waitingFor: ['g'] } }))).toMatchObject({
@@ -65,11 +65,11 @@ describe('a branch whose deletion is asked for', () => {
     })
     expect(planOf(asked(cleared)).awaitsGateways).toBe(false)
   })
-  test('looks again at a node that is silent', () => {
+  test('on a silent node is checked again', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf(asked({ node })).wakeAt).toBe(now + 30_000)
   })
-  test('takes what it was copied from with it, once the volume is gone', () => {
+  test('deletes the backup that it was copied from after its volume', () => {
     expect(planOf(asked({ backup })).actions).not.toContainEqual(removal)
     const given = asked({ ...cleared, backup })
     expect(planOf(given).actions).toEqual([removal])
@@ -77,7 +77,7 @@ describe('a branch whose deletion is asked for', () => {
     const going = { ...backup, metadata: { ...backup.metadata, deletionTimestamp: ago(0) } }
     expect(planOf(asked({ ...cleared, backup: going, task }, { operation })).actions).toEqual([])
   })
-  test('leaves what is not its own, whatever its name', () => {
+  test('keeps a backup with that name that is not its own', () => {
     const theirs = { ...backup, metadata: { ...backup.metadata, labels: {} } }
     expect(planOf(asked({ ...cleared, backup: theirs })).actions).not.toContainEqual(removal)
     expect(
@@ -85,14 +85,18 @@ describe('a branch whose deletion is asked for', () => {
     ).toMatchObject({ actions: [{ do: 'finish-deletion' }] })
   })
   test.each<[string, Partial<Observed>, GivenBranch['status']]>([
-    ['of a Task that there is not yet', { ...cleared }, { operation }],
-    ['of an operation that is not on record', { ...cleared, task }, {}],
-    ['of another operation', { ...cleared, task }, { operation: { ...operation, name: 'create-branch', taskId: 't' } }],
-  ])('does not go before there is a record of it: not %s', (_, rest, status) => {
+    ['without a Task', { ...cleared }, { operation }],
+    ['without an operation in its status', { ...cleared, task }, {}],
+    [
+      'with another operation in its status',
+      { ...cleared, task },
+      { operation: { ...operation, name: 'create-branch', taskId: 't' } },
+    ],
+  ])('%s waits for the Task of its deletion', (_, rest, status) => {
     expect(planOf(asked(rest, status)).actions).toEqual([])
     expect(planOf(asked(rest, status)).status.operation?.taskId).toBe(taskId)
   })
-  test('leaves a record of when it was billed, and nothing of what it had', () => {
+  test('leaves a record with the times of its billing, and without its volume and endpoint', () => {
     const given = asked(
       { ...cleared, task },
       { operation, storage: { capacity: '1Gi', since: ago(0) }, pendingRestart: [] },
@@ -115,21 +119,21 @@ describe('a branch whose deletion is asked for', () => {
     ])
     expect(others).toEqual([])
   })
-  test('leaves none where the object itself is deleted', () => {
+  test('leaves no record if the object itself is deleted', () => {
     const deleted = { ...asked({ ...cleared, task }, { operation }), metadata: { deletionTimestamp: ago(0) } }
     expect(planOf(deleted).actions).toEqual([{ do: 'finish-deletion' }])
   })
 })
 
-describe('a branch that came to nothing', () => {
+describe('a failed branch', () => {
   const failed = { phase: 'failed' as const, connectableAt: undefined }
   const created = { ...operation, name: 'create-branch' as const }
-  test('is cleared in the same order, and let go as a record', () => {
+  test('is deleted in the same order, and loses its finalizer', () => {
     expect(planOf({ status: failed }).actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
     expect(planOf({ status: failed, rest: { ...cleared, backup } }).actions).toEqual([removal])
     expect(planOf({ status: failed, rest: cleared }).actions).toEqual([{ do: 'finish-deletion' }])
   })
-  test('says nothing else by that, but that its Task has ended', () => {
+  test('keeps its status during that, except for the end of its Task', () => {
     const status = { ...failed, operation: created }
     expect(planOf({ status }).status).toEqual({ ...settled, ...status })
     expect(planOf({ status, rest: { task: ended } }).status).toEqual({ ...settled, ...failed, operation: undefined })
@@ -143,21 +147,21 @@ describe('the record of a branch', () => {
     status: { phase: 'deleted', deletedAt: ago(deletedMs), ...more.status },
     rest: { ...cleared, ...more.rest },
   })
-  test('is kept for 30 days', () => {
+  test('is deleted after 30 days', () => {
     expect(planOf(record(0))).toMatchObject({ actions: [], wakeAt: now + 30 * day })
     expect(planOf(record(30 * day - 1_000))).toMatchObject({ actions: [], wakeAt: now + 1_000 })
     expect(planOf(record(30 * day))).toMatchObject({ actions: [{ do: 'delete-record' }], wakeAt: undefined })
   })
-  test('stays where it is not known since when', () => {
+  test('without a time is kept', () => {
     expect(planOf(record(0, { status: { deletedAt: undefined } }))).toMatchObject({ actions: [], wakeAt: undefined })
   })
-  test('is let go, whatever else is asked of it', () => {
+  test('loses its finalizer first', () => {
     const held = record(0, { metadata: { finalizers: ['espalier.dev/teardown'] } })
     expect(planOf(held)).toMatchObject({ actions: [{ do: 'finish-deletion' }], wakeAt: undefined })
     const gone = record(30 * day, { metadata: { deletionTimestamp: ago(0) } })
     expect(planOf(gone)).toMatchObject({ actions: [], wakeAt: undefined })
   })
-  test('says when the Task of the deletion has ended', () => {
+  test('drops its operation once the Task of the deletion has ended', () => {
     expect(planOf(record(0, { status: { operation } })).status.operation).toEqual(operation)
     expect(planOf(record(0, { status: { operation }, rest: { task: ended } })).status.operation).toBeUndefined()
   })
@@ -168,7 +172,7 @@ describe('what a late write creates for a branch that has ended', () => {
   test.each<[string, GivenBranch['status']]>([
     ['failed', { phase: 'failed', connectableAt: undefined }],
     ['is deleted', { phase: 'deleted', deletedAt: ago(30 * day) }],
-  ])('is deleted where the branch %s, before the record of that', (_, status) => {
+  ])('is deleted if the branch %s, before the record is', (_, status) => {
     const [secret] = serving.remains.secrets
     if (secret === undefined) throw new Error('there is no Secret')
     const late = { ...cleared, remains: { ...none(serving.remains, []), secrets: [secret] } }
@@ -186,7 +190,7 @@ describe('what a late write creates for a branch that has ended', () => {
   })
 })
 
-describe('a problem that is over', () => {
+describe('a problem that no longer exists', () => {
   const refused = { reason: 'Refused', message: 'the cluster said no', lastTransitionTime: ago(0) }
   const ended = (phase: 'failed' | 'deleted', reason: string): GivenBranch => ({
     rest: cleared,
@@ -204,7 +208,7 @@ describe('a problem that is over', () => {
   test.each([
     ['failed', 'SnapshotFailed', 'SnapshotFailed'],
     ['deleted', 'Completed', 'Deleted'],
-  ] as const)('leaves a branch that is %s with its outcome', (phase, reason, told) => {
+  ] as const)('leaves its outcome in Ready of a branch that is %s', (phase, reason, told) => {
     expect(condition(ended(phase, reason), 'Ready')).toEqual(['False', told, 'how it ended'])
   })
 })

@@ -50,25 +50,25 @@ const both = (left: GivenBranch, right: GivenBranch): GivenBranch => ({
 const nothingLeft = Object.fromEntries(Object.keys(serving.remains).map(field => [field, []])) as never
 
 describe('a branch', () => {
-  test('that has all that was asked is left alone', () => {
+  test('with everything applied needs no action', () => {
     expect(planOf()).toEqual({
       ...{ actions: [], status: settled, wakeAt: undefined, awaitsPostgres: false, awaitsGateways: false },
       configurationDigest: expect.any(String),
     })
   })
   test.each<[string, GivenBranch]>([
-    ['is not held', { metadata: unheld }],
-    ['is not held by us', { metadata: { finalizers: ['other'] } }],
-    ['was never held', { metadata: { finalizers: undefined } }],
-  ])('that %s is given its id and held before anything is made', (_, given) => {
+    ['has no finalizer', { metadata: unheld }],
+    ['has only a foreign finalizer', { metadata: { finalizers: ['other'] } }],
+    ['never had a finalizer', { metadata: { finalizers: undefined } }],
+  ])('that %s gets id and finalizer before anything is created', (_, given) => {
     expect(planOf(given)).toEqual({ ...nothing, actions: [{ do: 'identify', id }], status: settled, wakeAt: undefined })
   })
-  test('whose id is lost gets the one that its children say', () => {
+  test('that lost its id gets that of its children', () => {
     const identity: Observed['identity'] = { state: 'unsettled', id: 'lost', why: 'label' }
     expect(planOf({ rest: { identity } }).actions).toEqual([{ do: 'identify', id: 'lost' }])
     expect(planOf({ rest: { identity }, metadata: unheld }).actions).toEqual([{ do: 'identify', id: 'lost' }])
   })
-  test('whose id another has is not touched before somebody has said whose the data are', () => {
+  test('with a contested id is not changed until a user decides', () => {
     const contested: GivenBranch = { rest: { identity: { state: 'contested', why: 'two have it' } } }
     expect(planOf(contested)).toMatchObject({ ...nothing, actions: [], wakeAt: undefined })
     expect(planOf(contested).status.phase).toBe('available')
@@ -79,45 +79,45 @@ describe('a branch', () => {
     expect(planOf({ ...contested, status: { phase: undefined } }).status.phase).toBe('creating')
   })
   test.each<[string, GivenBranch, string[]]>([
-    ['is let go by us is left to others', { metadata: { ...gone, ...unheld } }, []],
+    ['has lost our finalizer needs no action', { metadata: { ...gone, ...unheld } }, []],
     [
-      'came to nothing and is let go is a record only',
+      'failed and lost its finalizer needs no action',
       { metadata: unheld, status: unmade, rest: { remains: nothingLeft } },
       [],
     ],
-    ['came to nothing is cleared, and is made no more', { status: unmade }, ['apply ConfigMap']],
-    ['goes is closed first', { spec: asked }, ['apply ConfigMap']],
-    ['is deleted as well', { metadata: gone }, ['apply ConfigMap']],
+    ['failed is deleted, and not created again', { status: unmade }, ['apply ConfigMap']],
+    ['has a deletion request closes its endpoint first', { spec: asked }, ['apply ConfigMap']],
+    ['is deleted by kubectl closes its endpoint first', { metadata: gone }, ['apply ConfigMap']],
     ['came to nothing and is deleted goes', { metadata: gone, status: unmade }, ['apply ConfigMap']],
   ])('that %s', (_, given, expected) => {
     expect(does(given)).toEqual(expected)
   })
-  test('that goes says so, also where nothing came of it', () => {
+  test('being deleted reports it, even if it failed before', () => {
     expect(planOf({ spec: asked }).status.phase).toBe('deleting')
     expect(planOf({ spec: asked, status: unmade }).status.phase).toBe('deleting')
     expect(planOf({ status: unmade }).status.phase).toBe('failed')
   })
-  test('that is a record says no more, but that its Task has ended', () => {
+  test('that is a record keeps its status, except for the end of its Task', () => {
     const operation = { taskId: 't', name: 'create-branch' as const, startedAt: ago(0) }
     const record = { metadata: unheld, status: { ...unmade, operation } }
     expect(planOf(record).status.operation).toEqual(operation)
     expect(planOf({ ...record, rest: { task: ended } }).status.operation).toBeUndefined()
   })
-  test('that served and failed since is not over', () => {
+  test('that served before it failed is not deleted', () => {
     expect(does({ status: { phase: 'failed' } })).toEqual([])
     expect(planOf({ status: { phase: 'failed' } }).status.phase).toBe('available')
   })
 
   describe('without a key', () => {
     const without: GivenBranch = { rest: { keys: { ...serving.keys, sealingKey: false } } }
-    test('is not touched, and says so', () => {
+    test('it is not changed, and reports the key', () => {
       expect(planOf(without)).toMatchObject({ ...nothing, actions: [], wakeAt: undefined })
       expect(reasonOf(without, 'KeysAvailable')).toBe('SealingKeyMissing')
       expect(planOf(without).status.phase).toBe('available')
       expect(planOf({ ...without, status: { phase: undefined } }).status.phase).toBe('creating')
       expect(planOf(both(without, { spec: asked })).actions).toEqual([])
     })
-    test('has references taken off what it stands on, and nothing else', () => {
+    test('owner references of its children are removed, and nothing else is changed', () => {
       const marks = (given: GivenBranch) => does(both(given, { rest: { ...without.rest, ...given.rest } }))
       expect(marks(unmarked(service, 'services', true, reference))).toEqual(['mark Service'])
       expect(marks(unmarked(service, 'services', true))).toEqual([])
@@ -127,15 +127,15 @@ describe('a branch', () => {
   })
 })
 
-describe('whose its children are', () => {
-  test('is set right before anything else is done or said', () => {
+describe('the owner annotations of children', () => {
+  test('that are wrong are fixed before anything else', () => {
     for (const more of [{}, reference]) {
       const given = both(unmarked(service, 'services', true, more), { status: { phase: 'creating' } })
       expect(does(given)).toEqual(['mark Service'])
       expect(planOf(given).status).toEqual({ ...settled, phase: 'creating' })
     }
   })
-  test('is set right beside the rest where no work is done on them', () => {
+  test('of objects that nothing waits for are fixed beside other actions', () => {
     expect(does(unmarked(service, 'services', false))).toEqual(['mark Service'])
     expect(planOf(unmarked(service, 'services', false)).configurationDigest).toBeDefined()
     const pressing = both(unmarked(service, 'services', true), {})
@@ -150,7 +150,7 @@ describe('whose its children are', () => {
       'other',
     ])
   })
-  test('of a strange claim is known by the record alone, but where all goes', () => {
+  test('of a claim on record are fixed, and those of another claim only in a deletion', () => {
     const stray = both(unmarked(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...unmade, volume: undefined },
     })
@@ -161,27 +161,27 @@ describe('whose its children are', () => {
   })
 })
 
-describe('the time of a branch', () => {
+describe('the expiry of a branch', () => {
   const at = (ms: number) => ({ spec: { expiresAt: new Date(now + ms).toISOString() } })
-  test('is over when that comes, and not before', () => {
+  test('requests its deletion at that time, and not before', () => {
     expect(planOf(at(0))).toEqual({
       ...{ ...nothing, status: settled, wakeAt: undefined },
       actions: [{ do: 'request-deletion', at: preciseTime(now) }],
     })
     expect(planOf(at(1))).toMatchObject({ actions: [], wakeAt: now + 1 })
   })
-  test('is looked at no later than anything else', () => {
+  test('wakes the next pass if nothing else is due before', () => {
     const node = { name: 'n', silentSince: ago(1_000), isOutOfService: false }
     expect(planOf({ ...at(60_000), rest: { node } }).wakeAt).toBe(now + 30_000)
     expect(planOf({ ...at(10_000), rest: { node } }).wakeAt).toBe(now + 10_000)
   })
-  test('is none for one that goes already', () => {
+  test('does nothing during a deletion', () => {
     expect(does(both(at(0), { spec: asked }))).toEqual(['apply ConfigMap'])
   })
 })
 
-describe('what is on record', () => {
-  test('of a volume that its claim knows comes first', () => {
+describe('the record', () => {
+  test('of a volume that its claim has is written first', () => {
     const proven = { ...claim, metadata: { ...claim.metadata } }
     const given: GivenBranch = {
       status: { volume: undefined },
@@ -191,7 +191,7 @@ describe('what is on record', () => {
     expect(status.volume).toEqual(settled.volume)
     expect([actions, status.incarnation]).toEqual([[], 1])
   })
-  test('of the source or of the volume alone is enough: nothing is copied again', () => {
+  test('of the source or of the volume alone keeps the branch from being copied again', () => {
     const rest = { source: root, children: { ...serving.children, claim: undefined } }
     const copies = (status: GivenBranch['status']) => does({ status, rest }).includes('create-backup')
     const { source } = settled
@@ -208,7 +208,7 @@ describe('the operation', () => {
   })
   const uid = serving.branch.metadata.uid
   const ofStatus = (given: GivenBranch) => planOf(both({ spec: asked }, given)).status.operation
-  test('is that of the API where it asked for this, and one of its own where not', () => {
+  test("is the one that the API requested, or the operator's own", () => {
     expect(annotatedOperation({ metadata: { name: 'x', annotations: annotated('delete-branch') } })).toBeDefined()
     expect(ofStatus({ metadata: { annotations: annotated('delete-branch') } })).toEqual({
       ...{ taskId, name: 'delete-branch', startedAt: ago(0) },
@@ -217,7 +217,7 @@ describe('the operation', () => {
     expect(ofStatus({ metadata: { annotations: annotated('create-branch') } })).toEqual(own)
     expect(ofStatus({})).toEqual(own)
   })
-  test('stays the one that it is, until another is asked for', () => {
+  test('stays the same until another one is requested', () => {
     const operation = { taskId: 'mine', name: 'delete-branch' as const, startedAt: ago(9_000) }
     expect(ofStatus({ status: { operation } })).toEqual(operation)
     const created = { ...operation, name: 'create-branch' as const }

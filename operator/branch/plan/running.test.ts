@@ -45,15 +45,15 @@ const backup: Backup = {
 const theirs: Backup = { ...backup, metadata: { ...backup.metadata, labels: {} } }
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // which is all that is looked at
 
-describe('on its way', () => {
-  test('it says what it waits for', () => {
+describe('a branch that is being created', () => {
+  test('reports what it waits for', () => {
     const given = creating({ rest: down })
     expect(statusOf(given)).toMatchObject({ phase: 'creating', operation: { name: 'create-branch' } })
     expect(statusOf(given).connectableAt).toBeUndefined()
     expect(condition(given, 'Progressing')).toEqual(['True', 'Starting', 'waiting for the pod'])
     expect(condition(given, 'Ready')[0]).toBe('False')
   })
-  test('it is connectable, and billed, from the first pass on in which it serves', () => {
+  test('is connectable, and billed, from the first pass in which it serves', () => {
     const created = statusOf(creating())
     expect(created).toMatchObject({ phase: 'available', connectableAt: preciseTime(now) })
     expect(created.creationDuration).toMatch(/^[0-9]+[hms]/)
@@ -62,7 +62,7 @@ describe('on its way', () => {
     expect(condition(creating(), 'Progressing')).toEqual(['False', 'Completed', 'the branch has become connectable'])
     expect(statusOf({ status: { connectableAt: ago(9_000) } }).connectableAt).toBe(ago(9_000))
   })
-  test('its creation is told as done before its Task has ended, and stays until that has', () => {
+  test('reports the end of its operation, and keeps the operation until the Task has ended', () => {
     const operation = { taskId: 't', name: 'create-branch' as const, startedAt: ago(9_000) }
     expect(statusOf(creating({ status: { operation } })).operation).toEqual(operation)
     const told: GivenBranch = { status: { operation } }
@@ -75,7 +75,7 @@ describe('on its way', () => {
   })
 
   const deadline = now - 60_000 + branchSettings.creatingMs
-  test('it is given up at its deadline, with what it waited for', () => {
+  test('fails at its deadline, with what it waited for', () => {
     const given = creating({ rest: down })
     expect(statusOf(given, deadline - 1).phase).toBe('creating')
     expect(planOf(given, deadline).actions).toEqual([])
@@ -86,26 +86,26 @@ describe('on its way', () => {
     const silent = { ...given, status: { ...given.status, conditions: [] }, conditions: {} }
     expect(condition(silent, 'Ready', deadline)[2]).toBe('it did not come up in time: it does not serve')
   })
-  test('it is looked at then', () => {
+  test('is checked at its deadline', () => {
     expect(planOf(creating({ rest: down })).wakeAt).toBe(deadline)
     expect(planOf(creating()).wakeAt).toBe(deadline)
     expect(planOf({}).wakeAt).toBeUndefined()
   })
-  test('it is given up no more once it serves', () => {
+  test('that serves has no deadline', () => {
     expect(statusOf(creating(), deadline).phase).toBe('available')
     expect(statusOf({ rest: down }, deadline).phase).toBe('available')
   })
-  test('it has no deadline where it is not known when its source was copied', () => {
+  test('without the time of its copy has no deadline', () => {
     const given = creating({ rest: down, status: { source: undefined } })
     expect([planOf(given, deadline).wakeAt, statusOf(given, deadline).phase]).toEqual([undefined, 'creating'])
   })
-  test('it is given up with its volume', () => {
+  test('whose volume is lost fails', () => {
     const lost = creating({ rest: { ...down, children: { ...children, claim: undefined } } })
     expect(condition(lost, 'Ready').slice(0, 2)).toEqual(['False', 'VolumeLost'])
     expect(statusOf(lost).phase).toBe('failed')
   })
 
-  describe('of the snapshot that its volume is made from', () => {
+  describe('whose snapshot', () => {
     const { [systemIdentifierAnnotation]: _, ...marks } = claim.metadata.annotations ?? {}
     const made = { ...claim, metadata: { ...claim.metadata, annotations: marks } }
     const unbound = { ...made, status: { phase: 'Pending' } }
@@ -116,13 +116,13 @@ describe('on its way', () => {
       })
     const removal = { do: 'delete', kind: 'Backup', name: 'prebranch', namespace: 'n', uid: 'b' }
     test.each<[string, GivenBranch, boolean]>([
-      ['is gone before there is a volume', waiting(undefined), true],
-      ['has failed before', waiting({ ...backup, status: { phase: 'failed' } }), true],
-      ['has another in its place', waiting(theirs), true],
-      ['is there', waiting(backup), false],
-      ['is gone once the claim has its volume', waiting(undefined, { ...made, status: { phase: 'Bound' } }), false],
-      ['is gone once the volume is on record', creating({ rest: { ...down, backup: undefined } }), false],
-    ])('nothing comes where it %s', (_, given, isLost) => {
+      ['is deleted before the volume exists', waiting(undefined), true],
+      ['failed before', waiting({ ...backup, status: { phase: 'failed' } }), true],
+      ['was replaced by another', waiting(theirs), true],
+      ['exists', waiting(backup), false],
+      ['is deleted after the claim is bound', waiting(undefined, { ...made, status: { phase: 'Bound' } }), false],
+      ['is deleted after the volume is recorded', creating({ rest: { ...down, backup: undefined } }), false],
+    ])('%s fails only if the volume needed it', (_, given, isLost) => {
       expect(condition(given, 'Ready')[1] === 'SnapshotLost').toBe(isLost)
       expect(statusOf(given).phase).toBe(isLost ? 'failed' : 'creating')
     })
@@ -135,38 +135,38 @@ describe('on its way', () => {
       spec: { ...root.spec, backup: { durable: false, retention: { hot: { user: { days: 3 } } } } },
     }
     test.each<[string, GivenBranch, boolean]>([
-      ['once the volume is bound', { rest: { backup } }, true],
-      ['not before', waiting(backup), false],
-      ['and only its own', { rest: { backup: theirs } }, false],
-      ['not where the database says how long it is kept', { rest: { backup, root: keeping } }, false],
-      ['where it says so of others', { rest: { backup, root: others } }, true],
-      ['where there is no database any more', { rest: { backup, root: undefined } }, true],
-    ])('it goes %s', (_, given, goes) => {
+      ['after the volume is bound', { rest: { backup } }, true],
+      ['not before the volume is bound', waiting(backup), false],
+      ['only if it is its own', { rest: { backup: theirs } }, false],
+      ['not if the database has a retention for it', { rest: { backup, root: keeping } }, false],
+      ['if the database has a retention for others only', { rest: { backup, root: others } }, true],
+      ['if the database no longer exists', { rest: { backup, root: undefined } }, true],
+    ])('is done deletes its backup %s', (_, given, goes) => {
       expect(planOf(given).actions.some(action => action.do === 'delete' && action.kind === 'Backup')).toBe(goes)
       if (goes) expect(planOf(given).actions).toContainEqual(removal)
     })
   })
 })
 
-describe('one that was connectable', () => {
+describe('a branch that was connectable', () => {
   const since = (ms: number): GivenBranch => ({
     rest: down,
     conditions: { Ready: { status: 'False', lastTransitionTime: ago(ms) } },
   })
-  test('may not serve for a minute, as after a restart', () => {
+  test('is not failed during a minute without serving', () => {
     expect(statusOf({ rest: down })).toMatchObject({ phase: 'available' })
     expect(planOf({ rest: down }).wakeAt).toBe(now + 60_000)
     expect([statusOf(since(59_000)).phase, planOf(since(59_000)).wakeAt]).toEqual(['available', now + 1_000])
     expect([statusOf(since(60_000)).phase, planOf(since(60_000)).wakeAt]).toEqual(['failed', undefined])
   })
-  test('is no unmade one by that, and serves again', () => {
+  test('and failed is not deleted, and can serve again', () => {
     expect(statusOf({ ...since(60_000), status: { phase: 'failed' } }).phase).toBe('failed')
     expect(planOf(since(60_000)).actions).not.toContainEqual({ do: 'finish-deletion' })
     expect(statusOf({ status: { phase: 'failed' } }).phase).toBe('available')
     expect(statusOf({ ...since(1_000), status: { phase: 'failed' } }).phase).toBe('failed')
     expect(statusOf({ ...since(1_000), status: { phase: undefined } }).phase).toBe('available')
   })
-  test('has failed at once with its volume, which is not written off', () => {
+  test('whose volume is lost is failed at once, and keeps the record of it', () => {
     const lost = { rest: { ...down, children: { ...children, claim: undefined } } }
     expect(statusOf(lost)).toMatchObject({
       phase: 'failed',
@@ -179,8 +179,8 @@ describe('one that was connectable', () => {
   })
 })
 
-describe('what is said of it', () => {
-  test('is what is asked, and what is found', () => {
+describe('the status of a branch', () => {
+  test('has what is desired and what is observed', () => {
     expect(statusOf({ status: { endpoint: undefined, domain: undefined, instances: undefined } })).toEqual(settled)
     expect(statusOf({ metadata: { generation: 7 } }).observedGeneration).toBe(7)
     const { generation: _, ...metadata } = serving.branch.metadata
@@ -188,30 +188,30 @@ describe('what is said of it', () => {
       statusOf({ metadata: { ...metadata, generation: undefined }, status: { observedGeneration: 3 } }),
     ).toMatchObject({ observedGeneration: 3 })
   })
-  test('keeps its address where there is no region any more', () => {
+  test('keeps its address if the region no longer exists', () => {
     expect(statusOf({ rest: { region: undefined } })).toMatchObject({
       ...{ endpoint: settled.endpoint, domain: settled.domain },
     })
   })
-  test('names the node of its pod, where there is one', () => {
+  test('has the node of its pod', () => {
     expect(statusOf({}).instances).toEqual([{ id: pod.name, role: 'primary' }])
     expect(statusOf({ rest: { pod: { ...pod, node: 'n' } } }).instances).toEqual([
       { id: pod.name, role: 'primary', node: 'n' },
     ])
     expect(statusOf({ rest: down }).instances).toEqual([])
   })
-  test('of its data is what has changed by enough to be told', () => {
+  test('has another storage size only after a noticeable change', () => {
     expect(statusOf({ status: { storageUsedBytes: 1 } }).storageUsedBytes).toBe(8_000_000)
     expect(statusOf({ rest: { dataBytes: undefined } }).storageUsedBytes).toBe(8_000_000)
   })
-  test('tells what waits for a restart', () => {
+  test('reports what waits for a restart', () => {
     const older = { rest: { pod: { ...pod, template: 'older' } } }
     expect(statusOf(older).pendingRestart).toHaveLength(1)
     expect(condition(older, 'RestartPending')[0]).toBe('True')
     expect(condition({}, 'RestartPending')).toEqual([undefined, undefined, undefined])
     expect(statusOf({ status: { pendingRestart: statusOf(older).pendingRestart } }).pendingRestart).toBeUndefined()
   })
-  test('tells what configuration Postgres refused', () => {
+  test('reports the configuration that Postgres refused', () => {
     const answer = postgres?.answer
     if (answer?.state !== 'answered') throw new Error('it serves')
     const configuration = {
@@ -224,7 +224,7 @@ describe('what is said of it', () => {
     expect(condition({ rest: { postgres: refused } }, 'ConfigurationRefused')[0]).toBe('True')
     expect(condition({}, 'ConfigurationRefused')[0]).toBeUndefined()
   })
-  test('waits for Postgres, and for gateways, where only they can tell', () => {
+  test('that depends on Postgres or the gateways makes the plan wait for them', () => {
     expect(planOf({ rest: { postgres: undefined, isAtRest: false } }).awaitsPostgres).toBe(true)
     const route = serving.route && { ...serving.route, acknowledged: false, waitingFor: ['g'] }
     const waiting = creating({ rest: { route, isAtRest: false } })
@@ -232,7 +232,7 @@ describe('what is said of it', () => {
     expect(condition(waiting, 'Progressing')).toEqual(['True', 'OpeningEndpoint', 'waiting for g'])
     expect(planOf({}).awaitsGateways).toBe(false)
   })
-  test('has a time, which is that of its node as well', () => {
+  test('on a silent node is checked again soon', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf({ rest: { node } }).wakeAt).toBe(now + 30_000)
   })
@@ -249,34 +249,34 @@ describe('a restart', () => {
     return apply.draft.spec?.template
   }
 
-  test('is not made for what waits for one, which is told', () => {
+  test('is not started by what waits for one, which is reported', () => {
     expect(templateOf(waits)).toBeUndefined()
     expect(statusOf(waits).pendingRestart).toMatchObject([{ reason: 'PodTemplate' }])
     expect(condition(waits, 'RestartPending')[0]).toBe('True')
   })
   test.each<[string, GivenBranch, string]>([
-    ['that is asked for', { metadata: { annotations: { 'espalier.dev/restart': 'now' } } }, 'espalier.dev/restart'],
+    ['that is requested', { metadata: { annotations: { 'espalier.dev/restart': 'now' } } }, 'espalier.dev/restart'],
     ["in the region's window", { status: { maintenance } }, 'espalier.dev/maintenance'],
-  ])('%s brings what has waited for it', (_, given, annotation) => {
+  ])('%s applies what has waited for it', (_, given, annotation) => {
     const template = templateOf({ ...waits, ...given })
     expect(template?.spec?.priorityClassName).toBe('databases')
     expect(template?.metadata?.annotations?.[annotation]).toMatch(/now|03:00/)
   })
-  test('is asked for again by another word, and had once by the same', () => {
+  test('is repeated for another value of the annotation, and not for the same', () => {
     const asked: GivenBranch = { metadata: { annotations: { 'espalier.dev/restart': 'now' } } }
     const had = { pod: { ...pod, marks: { ...pod.marks, restart: 'now' } } }
     const stood = (name: string) => planOf({ ...asked, rest: name === 'now' ? had : {} }).actions.length
     expect(stood('before')).toBeGreaterThan(0)
     expect(planOf({ ...asked, rest: had }).actions.some(action => action.do === 'delete')).toBe(false)
   })
-  test('in a window that would bring nothing is none, and is over', () => {
+  test('in a window with nothing to apply ends at once', () => {
     expect(templateOf({ status: { maintenance } })).toBeUndefined()
     expect(statusOf({ status: { maintenance } }).maintenance).toEqual({
       ...maintenance,
       ...{ endedAt: ago(0), outcome: 'completed' },
     })
   })
-  test('in a window is waited for as long as it may take, and has failed after that until it has come right', () => {
+  test('in a window fails after its time, until the branch serves', () => {
     const given = {
       status: { maintenance },
       conditions: { Ready: { status: 'False' as const, lastTransitionTime: ago(0) } },
