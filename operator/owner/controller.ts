@@ -138,7 +138,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     const outcome = await execute(plan.actions, action => this.#perform(pass, object, action))
     if (outcome.isReplaced) return undefined
     this.#notePort(key, outcome)
-    await this.#report(object, this.#statusAfter(object, plan, outcome))
+    await this.#report(object, this.#statusAfter(plan, outcome))
     // A status that could not be written keeps Postgres from being probed no longer than the next pass.
     return this.#wakeAfter(outcome, this.#workloads.wakeAfter(pass, plan))
   }
@@ -164,17 +164,13 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
   }
 
   /** The planned status with the problems of the actions. */
-  #statusAfter(
-    object: Kinds[K],
-    plan: Plan<OwnerAction | A, OwnerStatus<K>>,
-    outcome: Outcome<OwnerStatus<K>>,
-  ): OwnerStatus<K> {
+  #statusAfter(plan: Plan<OwnerAction | A, OwnerStatus<K>>, outcome: Outcome<OwnerStatus<K>>): OwnerStatus<K> {
     const now = this.#options.now()
     const status = outcome.status ?? plan.status
     const conditions = withProblems(status.conditions ?? [], outcome.problems, (before, findings) =>
       this.#kind.nextConditions(before, findings, status.observedGeneration, now),
     )
-    return this.#kind.complete(object, { ...status, conditions }, now)
+    return { ...status, conditions }
   }
 
   #wakeAfter(
@@ -191,7 +187,8 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
   /** The only place that writes the status of an owner in a pass. */
   async #report(object: Kinds[K], planned: OwnerStatus<K>): Promise<void> {
     const now = this.#options.now()
-    const status = withUpdatedAt(object.status, planned, now)
+    // After updatedAt of what the plan changed: a kind may know of a later change.
+    const status = this.#kind.complete(object, withUpdatedAt(object.status, planned, now), now)
     if (canonicalJson(status) === canonicalJson(object.status ?? {})) return
     const written = await this.#cluster.replaceStatus(this.#kind.kind, { ...object, status })
     this.#kind.report(object, written, now)
