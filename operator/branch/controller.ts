@@ -46,7 +46,6 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
       const outcome = outcomeOf(before, after)
       if (outcome !== undefined) branchMetrics.ended(before, outcome, now)
     },
-    forget: async () => {},
     follow: hear => follow(caches, hear),
     stop: () => branchMetrics.stop(),
   }

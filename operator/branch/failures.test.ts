@@ -1,7 +1,7 @@
 /** What a branch comes through, what it does not, and that nothing is left of one that came to nothing. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../../cluster/index.ts'
-import { apiVersion, childNames, tenantName, tenantNamespace } from '../../crds/index.ts'
+import { apiVersion, childNames, systemNamespace, tenantName, tenantNamespace } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { impatient } from '../testing/backups.ts'
 import { at, branchDraft, reasonOf, useBranches } from '../testing/branches.ts'
@@ -221,6 +221,22 @@ test('a branch whose volume is lost is failed, and counts for the limit until a 
   await it.when('volume', found => found.status?.branchCount === 1)
   await remove('volume-1')
   await when('volume-1', isPhase('deleted'))
+})
+
+test('a branch deleted without its finalizer leaves no route', async () => {
+  await it.create('forced')
+  const branch = await made('forced-1', 'forced')
+  const route = { namespace: systemNamespace, name: `route-${branch.status?.endpoint?.port}` }
+  await it.stopOperator()
+  const { finalizers: _, ...metadata } = branch.metadata
+  await it.cluster().replace('Branch', { ...branch, metadata })
+  await it.cluster().delete('Branch', at('forced-1'))
+  expect(await it.cluster().get('ConfigMap', route)).toBeDefined()
+  await it.startOperator()
+  await eventually(
+    () => it.cluster().get('ConfigMap', route),
+    found => found === undefined,
+  )
 })
 
 describe('branches beyond the limit of a tenant', () => {

@@ -11,7 +11,6 @@ import { observe } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, eventsOf } from './report.ts'
-import { deleteRoutes } from './routes.ts'
 import { withSpecDigest } from './spec-digest.ts'
 
 type DatabaseControllerOptions = OwnerControllerOptions & { settings: PlanSettings }
@@ -46,7 +45,6 @@ function databases({
       const ended = endedOperation(before.status, status, now)
       if (ended) databaseMetrics.ended(ended)
     },
-    forget: (cluster, key) => deleteRoutes(caches, cluster, key),
     follow: hear => follow(caches, hear),
     stop: () => databaseMetrics.stop(),
   }

@@ -5,6 +5,7 @@
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
 import { annotations, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { letGo } from '../objects/held.ts'
+import { isKeptRoute } from '../owner/routes.ts'
 
 /** @throws ClusterError */
 export async function orphan(cluster: Cluster, database: ManagedDatabase, routes: readonly ConfigMap[]): Promise<void> {
@@ -16,8 +17,6 @@ export async function orphan(cluster: Cluster, database: ManagedDatabase, routes
   }
   await cluster.replace('ManagedDatabase', letGo(database))
 }
-
-export const isKeptRoute = ({ metadata }: ConfigMap): boolean => metadata.annotations?.[annotations.orphan] === 'true'
 
 /** The Event for a database of which only the object was deleted. */
 export function orphanedEvent({ metadata }: ManagedDatabase): ['Normal', string, string] {

@@ -22,6 +22,7 @@ import { finishDeletion, identify } from './finalizer.ts'
 import { followOwners } from './follow.ts'
 import type { Executor, Kind, OwnerAction, OwnerName, OwnerStatus, Pass, Plan, Result } from './kind.ts'
 import { withProblems } from './problems.ts'
+import { deleteRoutes } from './routes.ts'
 
 export type OwnerControllerOptions = PostgresControllerOptions & {
   /** How many certificates are issued anew at a time. */
@@ -215,7 +216,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     this.#workloads.forget(key)
     this.awaitingGateways.delete(key)
     this.awaitingPort.delete(key)
-    await this.#kind.forget(this.#cluster, key)
+    await deleteRoutes(this.#options.caches, this.#cluster, this.#kind.kind, key)
   }
 }
 

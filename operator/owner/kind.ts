@@ -89,8 +89,6 @@ export type Kind<K extends OwnerName, O extends Observed, Action extends { do: s
   complete: (object: Kinds[K], status: OwnerStatus<K>, now: number) => OwnerStatus<K>
   /** Records what a written status changes, as Events and metrics. */
   report: (before: Kinds[K], after: Kinds[K], now: number) => void
-  /** Cleans up after an object that no longer exists. */
-  forget: (cluster: Cluster, key: string) => Promise<void>
   /** Follows what concerns this kind alone. Returns functions that end it. */
   follow: (hear: Hear) => (() => void)[]
   stop: () => void
