@@ -5,7 +5,7 @@
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
 import { annotations, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { letGo } from '../objects/held.ts'
-import { isKeptRoute } from '../owner/routes.ts'
+import { isKeptRoute } from '../owner/orphaned-routes.ts'
 
 /** @throws ClusterError */
 export async function orphan(cluster: Cluster, database: ManagedDatabase, routes: readonly ConfigMap[]): Promise<void> {

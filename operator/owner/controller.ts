@@ -21,8 +21,8 @@ import { execute, type Outcome, worst } from './execute.ts'
 import { finishDeletion, identify } from './finalizer.ts'
 import { followOwners } from './follow.ts'
 import type { Executor, Kind, OwnerAction, OwnerName, OwnerStatus, Pass, Plan, Result } from './kind.ts'
+import { deleteRoutes } from './orphaned-routes.ts'
 import { withProblems } from './problems.ts'
-import { deleteRoutes } from './routes.ts'
 
 export type OwnerControllerOptions = PostgresControllerOptions & {
   /** How many certificates are issued anew at a time. */

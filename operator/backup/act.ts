@@ -11,7 +11,7 @@ import type { CutOf } from './observed.ts'
 import type { Action } from './plan/actions.ts'
 import type { Refusal } from './plan/refusal.ts'
 import { snapshotDraft } from './snapshot.ts'
-import { beginVerification, endVerification, type Verifier } from './verification/perform.ts'
+import { beginVerification, endVerification, type Verifier } from './verification/act.ts'
 
 type Executor = Verifier & {
   /** Every write goes through it. */
