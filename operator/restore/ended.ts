@@ -57,7 +57,9 @@ export function ended(observed: Observed, now: number): Plan {
 
 /** Whether the database has noted how this ended for the volume it replaced: after that nothing needs the Restore. */
 function isOnRecord(observed: Observed): boolean {
-  const { restore, database, leftovers } = observed
+  const { restore, database, leftovers, isAsked } = observed
+  // The database still asks for the restore. It would create it again, and so restore after all.
+  if (isAsked && database?.metadata.deletionTimestamp === undefined) return false
   if (!isSwitched(observed) || database === undefined || database.metadata.deletionTimestamp !== undefined) return true
   const { phase, previous } = restore.status ?? {}
   const entry = database.status?.previous?.find(

@@ -274,7 +274,20 @@ describe('what is left', () => {
     ['but not where somebody else made it', { restore: done(31 * day) }, []],
     [
       'one that is deleted is let go',
+      { restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }), isAsked: false },
+      ['release'],
+    ],
+    [
+      'but not as long as its database asks for it, and would create it again',
       { restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }) },
+      [],
+    ],
+    [
+      'unless that is being deleted as well',
+      {
+        restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }),
+        database: database({}, { deletionTimestamp: ago(1) }),
+      },
       ['release'],
     ],
   ])('%s', (_, more, kinds) => {

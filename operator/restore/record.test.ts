@@ -372,6 +372,7 @@ describe('once it has ended', () => {
       {
         restore: restore(done(60_000).status, going),
         database: database({ previous: [{ incarnation: 1, claim: 'c', uid: 'old', restoredAt: ago(0) }] }),
+        isAsked: false,
         ...left({ claim }),
       },
       ['release'],
@@ -382,6 +383,7 @@ describe('once it has ended', () => {
       {
         restore: restore(failed({ switchedAt: ago(5_000) }).status, going),
         database: database({ previous: [{ incarnation: 1, claim: 'c', uid: 'x', restoreUid: 'u' }] }),
+        isAsked: false,
         ...left({ claim }),
       },
       ['release'],
@@ -403,7 +405,7 @@ describe('once it has ended', () => {
     ['and a pod', { restore: failed(), ...left({ hasPod: true }) }, [], soon],
     [
       'nothing is kept where there is no claim, and it is let go when it is deleted',
-      { restore: restore(done(60_000).status, going) },
+      { restore: restore(done(60_000).status, going), isAsked: false },
       ['release'],
       undefined,
     ],
