@@ -69,6 +69,18 @@ const fetchedOnce = (): string | undefined =>
     return status === 0 ? making : undefined
   })
 
+test('fetchPgvector runs no code of the current directory', () => {
+  const directory = temporaryDirectory()
+  mkdirSync(join(directory, 'pip'))
+  for (const file of ['pip/__init__.py', 'zipfile.py']) writeFileSync(join(directory, file), '')
+  writeFileSync(join(directory, 'pip', '__main__.py'), "open('has-run', 'w')")
+  const program = fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url))
+  // An index that does not answer: nothing is downloaded.
+  const env = { ...process.env, ESPALIER_HOME: directory, PIP_INDEX_URL: 'http://127.0.0.1:9/', PIP_RETRIES: '0' }
+  const { status } = spawnSync(process.execPath, [program, 'pgvector'], { cwd: directory, env })
+  expect([status, existsSync(join(directory, 'has-run'))]).toEqual([1, false])
+})
+
 describe('with pgvector of the package index', () => {
   let fetched: string | undefined
   beforeAll(() => {

@@ -85,10 +85,13 @@ export async function fetchPgvector(home: string, major: PgVersion, arch: string
   return wheel.pgvector
 }
 
+/** `directory`: one of ours. Python would otherwise load a module `pip` or `zipfile` of the current directory. */
+const python = (args: string[], directory: string) => run('python3', args, { timeout: downloadMs, cwd: directory })
+
 async function download({ package: name, version }: Wheel, platform: string, directory: string): Promise<void> {
   const target = ['--only-binary', ':all:', '--platform', platform, '--python-version', '3.12']
   const args = ['-m', 'pip', 'download', '--quiet', '--no-deps', ...target, '--dest', directory, `${name}==${version}`]
-  await run('python3', args, { timeout: downloadMs }).catch((error: Error & { code?: unknown; stderr?: string }) => {
+  await python(args, directory).catch((error: Error & { code?: unknown; stderr?: string }) => {
     if (error.code === 'ENOENT' || /No module named pip/.test(error.stderr ?? '')) {
       throw new EmbeddedError('python3 with pip is not installed: it fetches pgvector from the Python package index')
     }
@@ -108,7 +111,7 @@ async function unpack({ package: name, version }: Wheel, digest: string, directo
   if (found !== digest) {
     throw new EmbeddedError(`${name} ${version} has the SHA-256 digest ${found}, not ${digest}: it is not used`)
   }
-  await run('python3', ['-m', 'zipfile', '-e', path, directory])
+  await python(['-m', 'zipfile', '-e', path, directory], directory)
 }
 
 async function keep(from: string, to: string, isOurs: (name: string) => boolean): Promise<void> {
