@@ -16,6 +16,8 @@ type Extras = {
   readonly flag?: string
   /** Whether only its flag sets it. */
   readonly isFlagOnly?: boolean
+  /** Whether the file may not have the key without a value, whatever the service's form: without one more would be allowed than with one. */
+  readonly needsValue?: boolean
   /** Variables of the environment without the service's prefix, the first that is set winning; by default they follow from the name. */
   readonly variables?: readonly string[]
   /** Variables of other programs, with their whole names. They count if no other source has a value. */

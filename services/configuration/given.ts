@@ -15,6 +15,11 @@ export type Form = {
   readonly databasePrefixes?: readonly string[]
   /** Whether an empty text unsets a key. By default an empty variable or flag counts as not given. */
   readonly emptyUnsets?: boolean
+  /**
+   * Whether a key of the file without a value is as if it were not there, even one that is unknown. By default it is refused, as is a list of which nothing
+   * is left: what is missing may be a restriction.
+   */
+  readonly emptyIsAbsent?: boolean
 }
 
 /** In ascending order. */

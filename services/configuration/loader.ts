@@ -26,7 +26,7 @@ export type Checks = {
   readonly problems: Problem[]
   /** Whether every value keeps the rule of its key. */
   readonly isRight: boolean
-  /** Whether a source has a value for the key of this name. */
+  /** Whether a source has a value for the key of this name, or the file this table; the value may be wrong. */
   isGiven(name: string): boolean
   /** Adds a problem of the service's own. */
   refuse(name: string, rule: string): void
@@ -96,10 +96,21 @@ class Loader {
       for (const one of entry instanceof Key ? inFile(entry.extras, own) : [own]) {
         names.add(String(one.at(-1)))
         this.#known.add(nameOf(one))
+        this.#checkHasValue(entry, table, one)
       }
       return [camelCase(name), this.#entry(entry, table, own)] as const
     })
     return Object.fromEntries(settings)
+  }
+
+  #checkHasValue(entry: Declaration[string], table: Table, path: Path): void {
+    const name = String(path.at(-1))
+    if (!Object.hasOwn(table, name) || table[name] !== null) return
+    if (this.#origin.form.emptyIsAbsent && !(entry instanceof Key && entry.extras.needsValue)) return
+    const source = this.#origin.document.sourceOf(path)
+    this.given.set(nameOf(path), given(null, source, 'file'))
+    this.isRight = false
+    this.refuse(nameOf(path), source, 'must have a value')
   }
 
   #entry(entry: Declaration[string], table: Table, path: Path): unknown {
@@ -111,7 +122,10 @@ class Loader {
   }
 
   #tableOf(node: unknown, path: Path): Table {
-    if (isTable(node)) return node
+    if (isTable(node)) {
+      this.given.set(nameOf(path), given(node, this.#origin.document.sourceOf(path), 'file'))
+      return node
+    }
     if (!isAbsent(node)) this.refuse(nameOf(path), this.#origin.document.sourceOf(path), 'must be a table of keys')
     return {}
   }
@@ -161,7 +175,7 @@ class Loader {
     if (read !== undefined) return read.value
     if (!key.isRequired) return key.kind.schema.parse(key.default)
     this.isComplete = false
-    if (own === undefined) this.refuse(name, { kind: 'default' }, 'must be given')
+    if (!this.given.has(name)) this.refuse(name, { kind: 'default' }, 'must be given')
   }
 
   /** undefined: the default counts, since nothing is given, or what is given is wrong. */
@@ -178,6 +192,10 @@ class Loader {
     if (own === undefined || (own.value === '' && this.#origin.form.emptyUnsets && kind.type !== 'list'))
       return undefined
     const { value, source } = own
+    if (source.kind === 'file' && !this.#origin.form.emptyIsAbsent && kind.isBlank?.(value)) {
+      this.isRight = false
+      return this.refuse(name, source, 'must have an entry, or be []')
+    }
     if (extras.file === '@' && typeof value === 'string' && value.startsWith('@'))
       return this.#readFile(kind, name, value.slice(1), source)
     return this.#parse(kind, name, value, source)

@@ -13,6 +13,8 @@ export type Kind<Schema extends z.ZodType = z.ZodType> = {
   /** Continues the sentence that the key begins; undefined: the schema has the rules. */
   rule?: string
   schema: Schema
+  /** Whether something is written of which no entry is left; `[]` is meant. */
+  isBlank?: (value: unknown) => boolean
   /** What is printed of it, where that is not all. */
   mask?: (text: string) => string
 }
@@ -116,20 +118,17 @@ export const listenAddress = () => {
   return { type, rule, schema: schema.transform(parts) }
 }
 
-/** A list of a file, or text with commas between the entries; empty entries of a text do not count. */
+const isBlankText = (value: unknown) => typeof value === 'string' && /^[\s,]*$/.test(value)
+
+/** A list of a file, or text with commas between the entries; empty entries do not count. */
 export const entries = (rule: string, isRight: (entry: string) => boolean) => ({
   type: 'list' as const,
   rule,
+  isBlank: (value: unknown) =>
+    Array.isArray(value) ? value.length > 0 && value.every(isBlankText) : isBlankText(value),
   schema: z
-    .union([
-      z.array(scalarText),
-      scalarText.transform(value =>
-        value
-          .split(',')
-          .map(entry => entry.trim())
-          .filter(entry => entry !== ''),
-      ),
-    ])
+    .union([z.array(scalarText), scalarText.transform(value => value.split(','))])
+    .transform(all => all.map(entry => entry.trim()).filter(entry => entry !== ''))
     .refine(all => all.length <= 1_000 && all.every(entry => entry.length <= MAX_VALUE_LENGTH && isRight(entry))),
 })
 

@@ -115,10 +115,11 @@ function authenticationOf({ auth }: Given['server'], { refuse }: Checks): Bridge
 
 type InFolder = (path: string) => string
 
-function tlsOf({ tls }: Given['server'], inFolder: InFolder, { refuse }: Checks): BridgeSettings['tls'] {
-  if (tls.certFile === undefined && tls.keyFile === undefined) return undefined
+function tlsOf({ tls }: Given['server'], inFolder: InFolder, { isGiven, refuse }: Checks): BridgeSettings['tls'] {
+  // A table without its files is an error: without TLS tokens would be readable on the network.
+  if (!isGiven('server.tls')) return undefined
   const read = (name: string, path: string | undefined): string => {
-    if (path === undefined) refuse(name, 'must be given together with its key or certificate')
+    if (!isGiven(name)) refuse(name, 'must be given together with its key or certificate')
     const content = path === undefined ? undefined : readNamedFile(inFolder(path), file => readFileSync(file))
     if (content?.kind === 'refused') refuse(name, content.rule)
     return content?.kind === 'text' ? content.text : ''

@@ -171,11 +171,25 @@ describe('the configuration', () => {
   }
   const least = 'server: { auth: { type: none } }\nmcp_server: { command: tool }\n'
 
+  const federated = `server: { public_url: "https://b.example", auth: { type: oauth } }
+mcp_server: { command: tool }
+oauth_server:
+  enabled: true
+  mode: federated
+  allow_dynamic_registration: false
+  allow_client_id_metadata: false
+  federated:
+    upstream_issuer: https://i.example
+    client_id: c
+`
+
   test('has defaults for all but what must be said', () => {
     const settings = read(least)
     expect(settings).toMatchObject({ host: '127.0.0.1', port: 8080, maximumBodyBytes: 10_485_760 })
     expect(settings.subprocess).toMatchObject({ maximumRestarts: 5, restartDelayMs: 5_000 })
     expect(settings.session).toMatchObject({ timeoutMs: 1_800_000 })
+    const { oauth } = read(`${federated}    allowed_domains: []`)
+    expect(oauth?.login).toMatchObject({ provider: { allowedDomains: [] } })
   })
 
   test.each([
@@ -210,9 +224,43 @@ describe('the configuration', () => {
       `${least}oauth_server: { federated: { client_secret: "" } }`,
       /^oauth_server\.federated\.client_secret .* must not be empty$/,
     ],
+    [
+      `${federated}    allowed_domains: "${variable('', 'EMPTY')}"`,
+      /^oauth_server\.federated\.allowed_domains \(.*line 11\) must have an entry/,
+    ],
+    [
+      `${federated}    allowed_domains: ["${variable('', 'EMPTY')}", " "]`,
+      /allowed_domains .* must have an entry, or be \[\]$/,
+    ],
+    [
+      `${federated}    allowed_domains:\n#     - a.example`,
+      /^oauth_server\.federated\.allowed_domains .* must have a value$/,
+    ],
+    [
+      `${federated}    client_id: ""`.replace('client_id: c', 'scopes: [a]'),
+      /^oauth_server\.federated\.client_id .* must be 1 to 255 .*$/,
+    ],
+    [
+      `${least}oauth_server: { clients: [{ client_id: a, client_secret_sha256: }] }`,
+      /^oauth_server\.clients\[0\]\.client_secret_sha256 .* must have a value$/,
+    ],
+    [
+      `${least}oauth_server: { clients: [{ client_id: }] }`,
+      /^oauth_server\.clients\[0\]\.client_id .* must have a value$/,
+    ],
+    [`${least}session:`, /^session .* must have a value$/],
+    ['server: { auth: { type: none }, tls: }\nmcp_server: { command: tool }', /^server\.tls .* must have a value\n/],
+    [
+      'server: { auth: { type: none }, tls: {} }\nmcp_server: { command: tool }',
+      /^server\.tls\.cert_file .*\nserver\.tls\.key_file .* together/,
+    ],
+    [
+      'server: { auth: { type: none }, tls: { cert_file: , key_file: } }\nmcp_server: { command: tool }',
+      /^server\.tls\.cert_file .* must have a value\nserver\.tls\.key_file .* must have a value$/,
+    ],
     ['a: [', /^the file .* is not YAML/],
   ])('is refused with key, place and rule: %j', (text, problem) => {
-    expect(() => read(text)).toThrow(problem)
+    expect(() => read(text, { EMPTY: '' })).toThrow(problem)
   })
 
   test('of a file that is not there names it', () => {

@@ -5,12 +5,12 @@ import type { GivenOAuth, OAuthSettings } from './settings.ts'
 
 const isLocal = (url: string) => isLoopbackName(new URL(url).hostname)
 
-function loginOf({ mode, builtin, federated }: GivenOAuth, { refuse }: Checks): OAuthSettings['login'] {
+function loginOf({ mode, builtin, federated }: GivenOAuth, { isGiven, refuse }: Checks): OAuthSettings['login'] {
   if (mode === 'builtin') return { mode, users: builtin.users }
   const { upstreamIssuer = '', clientId = '' } = federated
   const rule = 'must be given where oauth_server.mode is federated'
-  if (upstreamIssuer === '') refuse('oauth_server.federated.upstream_issuer', rule)
-  if (clientId === '') refuse('oauth_server.federated.client_id', rule)
+  for (const name of ['oauth_server.federated.upstream_issuer', 'oauth_server.federated.client_id'])
+    if (!isGiven(name)) refuse(name, rule)
   const scopes = [...new Set(['openid', ...federated.scopes])]
   const allowedDomains = federated.allowedDomains.map(domain => domain.toLowerCase())
   return { mode, provider: { ...federated, upstreamIssuer, clientId, scopes, allowedDomains } }

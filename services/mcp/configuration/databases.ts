@@ -48,7 +48,7 @@ function keysOfOne(isFirst: boolean) {
     connect_timeout: key(values.duration(100, 600_000), '10s'),
     statement_timeout: key(values.duration(100, 86_400_000), '30s'),
     metadata_ttl: key(values.duration(0, 86_400_000), '5m'),
-    available_to_users: optional(userNames()),
+    available_to_users: optional(userNames(), { needsValue: true }),
   }
 }
 

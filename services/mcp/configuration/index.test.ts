@@ -338,6 +338,14 @@ test.each<[Given, string]>([
   ],
   [{ environment: { ESPALIER_DB_2_HOST: 'x' } }, 'databases[0] (default) must have a host, a database or a name'],
   [{ file: database, flags: { addr: '8080' } }, 'http.address (command line, -addr) must be an address like'],
+  [
+    { file: 'databases: [{name: a, available_to_users: }]' },
+    'databases[0].available_to_users (/etc/espalier/mcp.yaml, line 1) must have a value',
+  ],
+  [
+    { file: `${database}http: {tls: {enabled: }}` },
+    'http.tls.enabled (/etc/espalier/mcp.yaml, line 2) must have a value',
+  ],
   [{ file: database, flags: { tls: true, http: true } }, 'http.tls.cert_file (default) must be given where TLS is on'],
   [
     { file: 'databases: [{name: a, sslcert: /x}]' },

@@ -33,7 +33,7 @@ export function variablesOf(name: string): string[] {
   ]
 }
 
-const form: Form = { parse: file => parseYaml(file), environmentPrefix: 'ESPALIER_', variablesOf }
+const form: Form = { parse: file => parseYaml(file), environmentPrefix: 'ESPALIER_', variablesOf, emptyIsAbsent: true }
 
 type Given = Settings<typeof keys>
 

@@ -38,7 +38,7 @@ export const keys = {
     enabled: key(values.truth(), false, { flag: 'http' }),
     address: optional(values.listenAddress(), { flag: 'addr' }),
     tls: {
-      enabled: key(values.truth(), false, { flag: 'tls' }),
+      enabled: key(values.truth(), false, { flag: 'tls', needsValue: true }),
       cert_file: optional(values.path(), { flag: 'cert' }),
       key_file: optional(values.path(), { flag: 'key' }),
       chain_file: optional(values.path(), { flag: 'chain' }),
