@@ -71,10 +71,6 @@ export class AuthorizationEndpoint {
     this.#path = `${new URL(parts.issuer).pathname.replace(/\/$/, '')}/oauth/authorize`
   }
 
-  get #callback(): string {
-    return `${this.#parts.issuer}/oauth/callback`
-  }
-
   #cookie(value: string): readonly [string, string] {
     const secure = this.#cookieName.startsWith('__Host-') ? '; Secure' : ''
     const rest = `Path=/; HttpOnly; SameSite=Lax; Max-Age=${consentSeconds}${secure}`
@@ -239,7 +235,7 @@ export class AuthorizationEndpoint {
     const [state, nonce, verifier] = [secretText(), secretText(), secretText()]
     const record = { request, browserHash: hashOf(browser), nonce, verifier }
     try {
-      const url = await provider.loginUrl({ redirectUri: this.#callback, state, nonce, verifier })
+      const url = await provider.loginUrl({ state, nonce, verifier })
       await this.#begin(head, state, record)
       return redirectTo(url, [this.#cookie(browser)])
     } catch (error) {
@@ -267,8 +263,7 @@ export class AuthorizationEndpoint {
     try {
       const code = fields.get('code')
       if (code === undefined) throw new OAuthError('access_denied', 'the identity provider has not signed the user in')
-      const asked = { redirectUri: this.#callback, nonce, verifier }
-      return await this.#grant(request, await login.provider.identify(code, fields.get('iss'), asked))
+      return await this.#grant(request, await login.provider.identify(code, fields.get('iss'), { nonce, verifier }))
     } catch (error) {
       if (error instanceof OAuthError) return this.#refuse(request.redirectUri, request.state, error)
       throw error

@@ -6,6 +6,7 @@ import {
   allowInsecureRequests,
   authorizationCodeGrant,
   buildAuthorizationUrl,
+  type ClientAuth,
   ClientError,
   ClientSecretPost,
   type Configuration,
@@ -35,7 +36,6 @@ const userinfoSchema = z.object({
 const claimsSchema = userinfoSchema.extend({ azp: z.string().optional() })
 
 type ProviderRequest = {
-  readonly redirectUri: string
   readonly state: string
   readonly nonce: string
   readonly verifier: string
@@ -55,6 +55,14 @@ const boundedFetch: CustomFetch = async (url, { body, ...options }) => {
   const { status, headers } = response
   return new Response(status === 204 ? null : Buffer.concat(pieces), { status, headers })
 }
+
+/** Sends the redirect URI to the token endpoint as the login sent it. `openid-client` sends it normalised, and providers compare the text. */
+const withRedirectUri =
+  (authenticate: ClientAuth, redirectUri: string): ClientAuth =>
+  (server, client, body, headers) => {
+    body.set('redirect_uri', redirectUri)
+    return authenticate(server, client, body, headers)
+  }
 
 /** Codes of answers that were read and are not to be believed. */
 const invalid: ReadonlySet<string | undefined> = new Set([
@@ -87,10 +95,12 @@ function read<S extends z.ZodType>(schema: S, value: unknown): z.infer<S> {
 
 export class Provider {
   readonly #settings: FederatedSettings
+  readonly #redirectUri: string
   #discovered: { readonly configuration: Configuration; readonly readAt: number } | undefined
 
-  constructor(settings: FederatedSettings) {
+  constructor(settings: FederatedSettings, redirectUri: string) {
     this.#settings = settings
+    this.#redirectUri = redirectUri
   }
 
   get host(): string {
@@ -103,8 +113,9 @@ export class Provider {
       return this.#discovered.configuration
     const { upstreamIssuer, clientId, clientSecret } = this.#settings
     const server = new URL(upstreamIssuer)
+    const authenticate = clientSecret === undefined ? None() : ClientSecretPost(clientSecret)
     const configuration = await answered(
-      discovery(server, clientId, undefined, clientSecret === undefined ? None() : ClientSecretPost(clientSecret), {
+      discovery(server, clientId, undefined, withRedirectUri(authenticate, this.#redirectUri), {
         timeout: timeLimitSeconds,
         [customFetch]: boundedFetch,
         // Signatures of ID tokens are verified, although they come over TLS.
@@ -119,10 +130,10 @@ export class Provider {
   }
 
   /** @throws OAuthError */
-  async loginUrl({ redirectUri, state, nonce, verifier }: ProviderRequest): Promise<string> {
+  async loginUrl({ state, nonce, verifier }: ProviderRequest): Promise<string> {
     const configuration = await this.#discover()
     const parameters = {
-      redirect_uri: redirectUri,
+      redirect_uri: this.#redirectUri,
       scope: this.#settings.scopes.join(' '),
       state,
       nonce,
@@ -135,7 +146,7 @@ export class Provider {
   /** @param issuer as the provider's answer names it, if it does @throws OAuthError */
   async identify(code: string, issuer: string | undefined, asked: Omit<ProviderRequest, 'state'>): Promise<Identity> {
     const configuration = await this.#discover()
-    const back = new URL(asked.redirectUri)
+    const back = new URL(this.#redirectUri)
     back.searchParams.set('code', code)
     if (issuer !== undefined) back.searchParams.set('iss', issuer)
     const checks = { expectedNonce: asked.nonce, pkceCodeVerifier: asked.verifier }

@@ -64,10 +64,10 @@ type Parts = {
   readonly outside: Outside
 }
 
-const loginOf = ({ login, loginAttempts }: OAuthSettings): Login =>
+const loginOf = ({ issuer, login, loginAttempts }: OAuthSettings): Login =>
   login.mode === 'builtin'
     ? { kind: 'builtin', users: new BuiltinUsers(login.users, loginAttempts, Date.now) }
-    : { kind: 'federated', provider: new Provider(login.provider) }
+    : { kind: 'federated', provider: new Provider(login.provider, `${issuer}/oauth/callback`) }
 
 /** A path in front of all of its own, if the issuer has one. */
 const prefixOf = ({ issuer }: OAuthSettings): string => new URL(issuer).pathname.replace(/\/$/, '')

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Provider } from './federated.ts'
@@ -15,14 +16,18 @@ let keysRead = 0
 let jwk: JWK
 let key: CryptoKey
 let otherKey: CryptoKey
-let claims: Record<string, unknown> = {}
-let signed: CryptoKey
-let discovered: Record<string, unknown> = {}
+let ellipticJwk: JWK
+let ellipticKey: CryptoKey
+let said: Said = {}
+let form = new URLSearchParams()
 beforeAll(async () => {
   const pair = await generateKeyPair('RS256')
   key = pair.privateKey
   jwk = { ...(await exportJWK(pair.publicKey)), alg: 'RS256' }
   otherKey = (await generateKeyPair('RS256')).privateKey
+  const elliptic = await generateKeyPair('ES256')
+  ellipticKey = elliptic.privateKey
+  ellipticJwk = { ...(await exportJWK(elliptic.publicKey)), alg: 'ES256' }
   server = createServer(async (request, response) => {
     if (endless !== '' && request.url?.includes(endless)) {
       response.setHeader('Content-Type', 'application/json')
@@ -38,13 +43,18 @@ beforeAll(async () => {
     if (request.url === '/.well-known/openid-configuration') {
       const at = (path: string) => `${issuer}/${path}`
       const endpoints = { authorization_endpoint: at('auth'), token_endpoint: at('token'), jwks_uri: at('jwks') }
-      send({ issuer, ...endpoints, ...discovered })
+      send({ issuer, ...endpoints, ...said.discovery })
     } else if (request.url === '/jwks') {
       keysRead += 1
-      send({ keys: [jwk] })
+      send({ keys: [jwk, ellipticJwk] })
     } else {
-      const id_token = await new SignJWT(claims).setProtectedHeader({ alg: 'RS256' }).sign(signed)
-      send({ access_token: 'a', token_type: 'bearer', id_token })
+      form = new URLSearchParams(await text(request))
+      const { status = 200, answer, signedBy } = said
+      const signed = { other: otherKey, elliptic: ellipticKey, usual: key }[signedBy ?? 'usual']
+      const alg = signedBy === 'elliptic' ? 'ES256' : 'RS256'
+      const id_token = await new SignJWT({ ...good(), ...said.claims }).setProtectedHeader({ alg }).sign(signed)
+      response.statusCode = status
+      send({ access_token: 'a', token_type: 'bearer', id_token, ...answer })
     }
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -56,33 +66,44 @@ afterAll(() => {
 })
 
 const now = Math.floor(Date.now() / 1_000)
-const asked = { redirectUri: 'http://127.0.0.1:9/oauth/callback', nonce: 'the nonce', verifier: 'v' }
+const redirectUri = 'http://127.0.0.1:9/oauth/callback'
+const asked = { nonce: 'the nonce', verifier: 'v' }
 const email = { email: 'ann@example.com', email_verified: true }
 const good = () => ({ iss: issuer, aud: 'bridge', sub: 'ann', nonce: 'the nonce', iat: now, exp: now + 60, ...email })
 
-type Said = { claims?: object; signedBy?: 'other'; answerIssuer?: string; discovery?: Record<string, unknown> }
+type Said = {
+  claims?: object
+  signedBy?: 'other' | 'elliptic'
+  answerIssuer?: string
+  discovery?: Record<string, unknown>
+  answer?: object
+  status?: number
+}
 
-const newProvider = () =>
-  new Provider({
-    upstreamIssuer: issuer,
-    clientId: 'bridge',
-    clientSecret: undefined,
-    scopes: ['openid', 'email'],
-    allowedDomains: ['example.com'],
-    defaultScopes: ['mcp:read'],
-  })
+const newProvider = (redirect = redirectUri) =>
+  new Provider(
+    {
+      upstreamIssuer: issuer,
+      clientId: 'bridge',
+      clientSecret: undefined,
+      scopes: ['openid', 'email'],
+      allowedDomains: ['example.com'],
+      defaultScopes: ['mcp:read'],
+    },
+    redirect,
+  )
 
-function identify({ claims: changed, signedBy, answerIssuer, discovery = {} }: Said, provider = newProvider()) {
-  claims = { ...good(), ...changed }
-  signed = signedBy === 'other' ? otherKey : key
-  discovered = discovery
-  return provider.identify('code', answerIssuer, asked)
+function identify(next: Said, provider = newProvider()) {
+  said = next
+  return provider.identify('code', next.answerIssuer, asked)
 }
 
 test('who is known is known by the subject, and called by the verified address', async () => {
   const expected = { subject: 'ann', username: 'ann@example.com', scopes: ['mcp:read'] }
   expect(await identify({})).toEqual(expected)
   expect(await identify({ claims: { aud: ['bridge', 'other'], azp: 'bridge' } })).toEqual(expected)
+  const discovery = { id_token_signing_alg_values_supported: ['ES256'] }
+  expect(await identify({ signedBy: 'elliptic', discovery })).toEqual(expected)
 })
 
 test('keys are read once for several logins, and clocks may differ by some seconds', async () => {
@@ -98,13 +119,25 @@ test('a login carries the challenge of its verifier', async () => {
   expect(Object.fromEntries(url.searchParams)).toEqual({
     response_type: 'code',
     client_id: 'bridge',
-    redirect_uri: asked.redirectUri,
+    redirect_uri: redirectUri,
     scope: 'openid email',
     state: 'the state',
     nonce: 'the nonce',
     code_challenge: createHash('sha256').update('v').digest('base64url'),
     code_challenge_method: 'S256',
   })
+})
+
+test.each([
+  'https://B.Example/oauth/callback',
+  'https://b.example:443/oauth/callback',
+  'https://b.example/ä/../oauth/callback',
+])('the token request names %s as the login does', async redirect => {
+  const provider = newProvider(redirect)
+  await identify({}, provider)
+  const url = new URL(await provider.loginUrl({ ...asked, state: 'the state' }))
+  expect(form.getAll('redirect_uri')).toEqual([redirect])
+  expect(url.searchParams.getAll('redirect_uri')).toEqual([redirect])
 })
 
 test.each<[string, Said]>([
@@ -120,9 +153,19 @@ test.each<[string, Said]>([
   ['a domain that only begins alike', { claims: { email: 'ann@example.com.evil.com' } }],
   ['an answer of another provider', { answerIssuer: 'https://other.example.com' }],
   ['metadata of another issuer', { discovery: { issuer: 'https://other.example.com' } }],
+  ['several audiences without a party', { claims: { aud: ['bridge', 'other'] } }],
+  ['an algorithm that no metadata list', { signedBy: 'elliptic' }],
+  [
+    'an algorithm beside those in the metadata',
+    { signedBy: 'elliptic', discovery: { id_token_signing_alg_values_supported: ['RS256'] } },
+  ],
+  ['a token of no type', { answer: { token_type: undefined } }],
+  ['a scope of null', { answer: { scope: null } }],
+  ['a refresh token of null', { answer: { refresh_token: null } }],
+  ['a token that was "created"', { status: 201 }],
   ['metadata with no address to ask', { discovery: { token_endpoint: 'file:///etc/passwd' } }],
-])('%s is not believed', async (_, said) => {
-  await expect(identify(said)).rejects.toMatchObject({ name: 'OAuthError' })
+])('%s is not believed', async (_, next) => {
+  await expect(identify(next)).rejects.toMatchObject({ name: 'OAuthError' })
 })
 
 test.each(['configuration', 'token', 'jwks'])('an answer of %s without end is not read to its end', async path => {
