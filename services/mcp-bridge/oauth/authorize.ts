@@ -3,13 +3,14 @@
  * good for the browser that it was shown to, once.
  */
 import { timingSafeEqual } from 'node:crypto'
+import type { Logger } from 'pino'
 import { networkOf } from '../../http/address.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import { scopes as allScopes, type Scope } from '../../mcp-protocol/scopes.ts'
 import type { BuiltinUsers, Identity } from './builtin.ts'
 import type { Client, Clients } from './clients.ts'
 import { OAuthError, PageError } from './errors.ts'
-import type { Provider } from './federated.ts'
+import { loginFailure, type Provider } from './federated.ts'
 import { cookieOf, type Fields, readFields, readForm, redirectTo, required } from './form.ts'
 import { formTarget, type Pages } from './pages.ts'
 import { type AuthorizationRequest, hashOf, type RecordOf, type Store, secretText } from './records.ts'
@@ -33,6 +34,7 @@ type AuthorizeParts = {
   readonly store: Store
   readonly pages: Pages
   readonly login: Login
+  readonly logger: Logger
 }
 
 /** Without the slash that some clients put at its end. */
@@ -239,9 +241,15 @@ export class AuthorizationEndpoint {
       await this.#begin(head, state, record)
       return redirectTo(url, [this.#cookie(browser)])
     } catch (error) {
-      if (error instanceof OAuthError) return this.#refuse(request.redirectUri, request.state, error)
-      throw error
+      return this.#failLogin(request, error)
     }
+  }
+
+  /** @throws what is no OAuthError */
+  #failLogin({ redirectUri, state }: AuthorizationRequest, error: unknown): HttpResponse {
+    if (!(error instanceof OAuthError)) throw error
+    this.#parts.logger.warn(loginFailure(error), 'a login at the identity provider failed')
+    return this.#refuse(redirectUri, state, error)
   }
 
   /** GET /oauth/callback. @throws PageError, OAuthError */
@@ -265,8 +273,7 @@ export class AuthorizationEndpoint {
       if (code === undefined) throw new OAuthError('access_denied', 'the identity provider has not signed the user in')
       return await this.#grant(request, await login.provider.identify(code, fields.get('iss'), { nonce, verifier }))
     } catch (error) {
-      if (error instanceof OAuthError) return this.#refuse(request.redirectUri, request.state, error)
-      throw error
+      return this.#failLogin(request, error)
     }
   }
 

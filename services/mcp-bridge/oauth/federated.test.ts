@@ -1,6 +1,7 @@
 /** Signing in at a provider of somebody else's: a real one (`oidc-provider`), with its pages, cookies and keys. */
 import { createServer, type Server } from 'node:http'
 import { type Configuration, Provider } from 'oidc-provider'
+import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { ask } from '../../testing/client.ts'
 import { freePort } from '../../testing/postgres.ts'
@@ -28,6 +29,7 @@ const emails: Readonly<Record<string, { email: string; email_verified: boolean }
 let provider: Server
 let issuer = ''
 let bridge: TestBridge
+const logged: string[] = []
 beforeAll(async () => {
   vi.spyOn(console, 'warn').mockImplementation(() => {})
   vi.spyOn(console, 'info').mockImplementation(() => {})
@@ -52,6 +54,7 @@ beforeAll(async () => {
   await new Promise<void>(resolve => provider.listen(port, '127.0.0.1', resolve))
   bridge = await startTestBridge({
     port: bridgePort,
+    logger: pino({ base: null, timestamp: false }, { write: line => logged.push(line) }),
     server: { auth: { type: 'oauth' } },
     oauth_server: {
       mode: 'federated',
@@ -172,4 +175,21 @@ test('what the provider refuses, and a code that it never gave, are told to the 
     const back = await bridge.ask(`/oauth/callback?${query}&state=${state}`, { headers: { Cookie: begun.cookie } })
     expect(locationOf(back).searchParams.get('error')).toMatch(/access_denied|server_error/)
   }
+})
+
+test('the log says why a login failed, and holds neither code nor secret', async () => {
+  const begun = await begin()
+  const state = begun.start.searchParams.get('state')
+  logged.length = 0
+  const query = `code=invented&iss=${encodeURIComponent(issuer)}&state=${state}`
+  await bridge.ask(`/oauth/callback?${query}`, { headers: { Cookie: begun.cookie } })
+  expect(logged.map(line => JSON.parse(line))).toEqual([
+    {
+      level: 40,
+      msg: 'a login at the identity provider failed',
+      problem: 'the identity provider does not answer as it should',
+      code: 'invalid_grant',
+      reason: 'server responded with an error in the response body',
+    },
+  ])
 })

@@ -17,6 +17,8 @@ import {
   enableNonRepudiationChecks,
   fetchUserInfo,
   None,
+  ResponseBodyError,
+  WWWAuthenticateChallengeError,
 } from 'openid-client'
 import { z } from 'zod'
 import type { Identity } from './builtin.ts'
@@ -33,6 +35,7 @@ const userinfoSchema = z.object({
   email: z.string().max(320).optional(),
   email_verified: z.boolean().optional(),
 })
+const connectionErrorSchema = z.object({ code: z.string().regex(/^[A-Z][A-Z0-9_]*$/) })
 const claimsSchema = userinfoSchema.extend({ azp: z.string().optional() })
 
 type ProviderRequest = {
@@ -49,11 +52,23 @@ const boundedFetch: CustomFetch = async (url, { body, ...options }) => {
   for await (const piece of response.body ?? []) {
     length += piece.length
     // Leaving the loop cancels the rest.
-    if (length > largestAnswer) throw new Error(`more than ${largestAnswer} bytes`)
+    if (length > largestAnswer) throw new ClientError(`the answer has more than ${largestAnswer} bytes`)
     pieces.push(piece)
   }
   const { status, headers } = response
   return new Response(status === 204 ? null : Buffer.concat(pieces), { status, headers })
+}
+
+/** Fetches, and reports a failed connection by its code: `fetch` hides it in a cause. */
+const providerFetch: CustomFetch = async (url, options) => {
+  try {
+    return await boundedFetch(url, options)
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    const code = connectionErrorSchema.safeParse(error.cause).data?.code
+    const failed = new ClientError('the connection failed', { cause: error })
+    throw code === undefined ? failed : Object.assign(failed, { code })
+  }
 }
 
 /** Sends the redirect URI to the token endpoint as the login sent it. `openid-client` sends it normalised, and providers compare the text. */
@@ -87,6 +102,30 @@ async function answered<T>(work: Promise<T>): Promise<T> {
   }
 }
 
+/** What a token endpoint may answer (RFC 6749, 5.2). Other text of an answer is not logged. */
+const tokenErrors: ReadonlySet<string> = new Set([
+  'invalid_request',
+  'invalid_client',
+  'invalid_grant',
+  'unauthorized_client',
+  'unsupported_grant_type',
+  'invalid_scope',
+])
+
+type LoginFailure = { readonly problem: string; readonly code?: string | undefined; readonly reason?: string }
+
+/**
+ * Returns what the log may hold of a failed login: no text of an answer, no token, code or secret. Only the library's own errors have a message that quotes none; the one of `Headers` quotes an access
+ * token that is no valid header.
+ */
+export function loginFailure({ message: problem, code, cause }: OAuthError): LoginFailure {
+  if (cause instanceof ResponseBodyError)
+    return { problem, code: tokenErrors.has(cause.error) ? cause.error : cause.code, reason: cause.message }
+  if (cause instanceof ClientError || cause instanceof WWWAuthenticateChallengeError)
+    return { problem, code: cause.code, reason: cause.message }
+  return cause instanceof Error ? { problem, reason: cause.name } : { problem, code }
+}
+
 function read<S extends z.ZodType>(schema: S, value: unknown): z.infer<S> {
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
@@ -117,7 +156,7 @@ export class Provider {
     const configuration = await answered(
       discovery(server, clientId, undefined, withRedirectUri(authenticate, this.#redirectUri), {
         timeout: timeLimitSeconds,
-        [customFetch]: boundedFetch,
+        [customFetch]: providerFetch,
         // Signatures of ID tokens are verified, although they come over TLS.
         execute: [enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [allowInsecureRequests] : [])],
       }),

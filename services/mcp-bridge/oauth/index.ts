@@ -111,7 +111,7 @@ class Endpoints implements AuthorizationServer {
     const login = loginOf(this.#settings)
     const scopesNow = (subject: string) => (login.kind === 'builtin' ? login.users.scopesOf(subject) : scopes)
     const token = new TokenEndpoint({ ...parts, tokens, scopesNow })
-    const authorize = new AuthorizationEndpoint({ ...parts, login, pages: this.#pages })
+    const authorize = new AuthorizationEndpoint({ ...parts, login, pages: this.#pages, logger: this.#logger })
     const program = (path: string, answer: Answer): Route => ({
       method: 'POST',
       path,

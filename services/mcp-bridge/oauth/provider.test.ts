@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Provider } from './federated.ts'
+import { OAuthError } from './errors.ts'
+import { loginFailure, Provider } from './federated.ts'
 
 let server: Server
 let issuer = ''
@@ -47,14 +48,18 @@ beforeAll(async () => {
     } else if (request.url === '/jwks') {
       keysRead += 1
       send({ keys: [jwk, ellipticJwk] })
+    } else if (request.url === '/userinfo') {
+      send(said.userinfo)
     } else {
       form = new URLSearchParams(await text(request))
-      const { status = 200, answer, signedBy } = said
+      const { status = 200, header, answer, signedBy } = said
       const signed = { other: otherKey, elliptic: ellipticKey, usual: key }[signedBy ?? 'usual']
       const alg = signedBy === 'elliptic' ? 'ES256' : 'RS256'
       const id_token = await new SignJWT({ ...good(), ...said.claims }).setProtectedHeader({ alg }).sign(signed)
       response.statusCode = status
-      send({ access_token: 'a', token_type: 'bearer', id_token, ...answer })
+      if (header !== undefined) response.setHeader('WWW-Authenticate', header)
+      if (typeof answer === 'string') response.setHeader('Content-Type', 'application/json').end(answer)
+      else send({ access_token: 'a', token_type: 'bearer', id_token, ...answer })
     }
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -76,8 +81,11 @@ type Said = {
   signedBy?: 'other' | 'elliptic'
   answerIssuer?: string
   discovery?: Record<string, unknown>
-  answer?: object
+  /** Of the token endpoint: a string is the whole body. */
+  answer?: object | string
   status?: number
+  header?: string
+  userinfo?: object
 }
 
 const newProvider = (redirect = redirectUri) =>
@@ -177,4 +185,34 @@ test.each(['configuration', 'token', 'jwks'])('an answer of %s without end is no
   } finally {
     endless = ''
   }
+})
+
+/** No valid header: an error of `Headers` quotes it. */
+const brokenToken = { access_token: 'hidden\ntoken' }
+
+test.each<[Said, string | undefined, string]>([
+  [{ status: 400, answer: { error: 'hidden', error_description: 'hidden' } }, 'OAUTH_RESPONSE_BODY_ERROR', 'server'],
+  [{ status: 400, answer: { error: 'invalid_client', error_description: 'hidden' } }, 'invalid_client', 'server'],
+  [{ status: 401, header: 'Bearer realm="hidden", error="hidden"' }, 'OAUTH_WWW_AUTHENTICATE_CHALLENGE', 'server'],
+  [{ status: 500, answer: 'hidden' }, 'OAUTH_RESPONSE_IS_NOT_CONFORM', 'unexpected'],
+  [{ answer: 'hidden' }, 'OAUTH_PARSE_ERROR', 'parsing'],
+  [{ answer: { token_type: 'hidden' } }, 'OAUTH_UNSUPPORTED_OPERATION', 'unsupported'],
+  [{ answer: { id_token: 'hidden.hidden.hidden' } }, 'OAUTH_PARSE_ERROR', 'parsing'],
+  [{ claims: { nonce: 'hidden' } }, 'OAUTH_JWT_CLAIM_COMPARISON_FAILED', 'unexpected'],
+  [{ discovery: { issuer: 'https://hidden.example.com' } }, 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED', 'issuer'],
+  [{ discovery: { token_endpoint: 'http://127.0.0.1:2/hidden' } }, 'ECONNREFUSED', 'the connection failed'],
+  [{ claims: { email: undefined }, answer: brokenToken }, undefined, 'TypeError'],
+  [
+    { claims: { email: undefined }, userinfo: { sub: 'hidden' } },
+    'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED',
+    'unexpected',
+  ],
+])('of the failure %j the log holds the code %s', async (next, code, reason) => {
+  const discovery = { userinfo_endpoint: `${issuer}/userinfo`, ...next.discovery }
+  const error = await identify({ ...next, discovery }).catch((thrown: unknown) => thrown)
+  if (!(error instanceof OAuthError)) throw error
+  const failure = loginFailure(error)
+  expect(failure).toMatchObject({ reason: expect.stringContaining(reason) })
+  expect(failure.code).toBe(code)
+  expect(JSON.stringify(failure)).not.toContain('hidden')
 })

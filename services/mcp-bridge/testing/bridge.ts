@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { stringify } from 'yaml'
 import { type Answer, type Asked, ask } from '../../testing/client.ts'
 import { freePort } from '../../testing/postgres.ts'
@@ -35,6 +35,7 @@ export type BridgeParts = {
   readonly oauth_server?: Tree
   readonly port?: number
   readonly folder?: string
+  readonly logger?: Logger
 }
 
 export async function startTestBridge(parts: BridgeParts = {}): Promise<TestBridge> {
@@ -58,8 +59,8 @@ export async function startTestBridge(parts: BridgeParts = {}): Promise<TestBrid
   const clear = () => {
     if (parts.folder === undefined) rmSync(folder, { recursive: true, force: true })
   }
-  const start = async () =>
-    startBridge(readBridgeConfiguration(path, process.env), pino({ level: process.env.BRIDGE_LOG ?? 'silent' }))
+  const logger = parts.logger ?? pino({ level: process.env.BRIDGE_LOG ?? 'silent' })
+  const start = async () => startBridge(readBridgeConfiguration(path, process.env), logger)
   const bridge = await start().catch((error: unknown) => {
     clear()
     throw error
