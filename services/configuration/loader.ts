@@ -143,6 +143,7 @@ class Loader {
   #open({ kind, names }: Open, node: unknown, path: Path): Record<string, unknown> {
     const found = new Map<string, Given>()
     for (const [text, value] of Object.entries(this.#tableOf(node, path))) {
+      if (value === null && this.#origin.form.emptyIsAbsent) continue
       const own = [...path, text]
       const name = names.fromFile?.(text) ?? text
       if (names.rule === undefined && !names.form.test(name)) this.#unknown.push(own)
@@ -223,6 +224,8 @@ class Loader {
       : Array.isArray(node) && node.every(isTable)
         ? [...node.entries()]
         : []
+    const isEmpty = node === null || (isTable(node) && below.length === 0)
+    if (isEmpty && this.#origin.form.emptyIsAbsent) return
     if (below.length === 0) this.#unknown.push(path)
     for (const [name, inner] of below) this.#addUnknown(inner, [...path, name])
   }

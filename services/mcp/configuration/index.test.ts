@@ -482,3 +482,42 @@ test('any file is read or refused with a ConfigurationError', () => {
     { numRuns: 300 },
   )
 })
+
+test('names with dots are keys of the tables that they name', () => {
+  const file = `http.enabled: true
+http: {tls.enabled: true, tls: {cert_file: /c, key_file: }}
+http.tls.key_file: /k
+builtins.tools.query_database: false
+databases: [{name: main, embedding: }]
+limits.result_tokens: 500
+limits: {result_tokens: 600}
+`
+  expect(read({ file })).toMatchObject({
+    http: { tls: { certificateFile: '/c', keyFile: '/k' } },
+    disabled: new Set(['query_database']),
+    limits: { resultTokens: 600 },
+  })
+  expect(problemsOf({ file: `${file}http.enabld: true\n${'a.'.repeat(9)}b: 1\n__proto__.x: 1\n` })).toEqual([
+    'http.enabld (/etc/espalier/mcp.yaml, line 8) is not a key; the nearest one is http.enabled',
+    `${'a.'.repeat(9)}b (/etc/espalier/mcp.yaml, line 9) is not a key`,
+    '__proto__.x (/etc/espalier/mcp.yaml, line 10) is not a key',
+  ])
+  expect(problemsOf({ file: `${database}http: 5\nhttp.enabled: true` })).toContain(
+    'http (/etc/espalier/mcp.yaml, line 2) must be a table of keys',
+  )
+})
+
+test('entries of a list have no blanks around them, and empty ones do not count', () => {
+  const { databases, http } = read({
+    file: `databases: [{name: a, available_to_users: [" alice ", "", 5]}, {name: b, available_to_users: [""]}]
+http: {enabled: true, allowed_origins: [""], client_ip: {trusted_proxies: [" 10.1.1.1"]}}`,
+  })
+  expect(databases.map(({ availableToUsers }) => availableToUsers)).toEqual([['alice', '5'], []])
+  expect(http).toMatchObject({ allowedOrigins: [], trustedProxies: ['10.1.1.1'] })
+})
+
+test('keys without a value count as not given, unknown ones too', () => {
+  const file = `${database}builtins: {tools: {query_database: }}\nother:\nmore: {}\nhttp: {inner: {}}\nlog_level:\n`
+  expect(read({ file })).toMatchObject({ disabled: new Set(), logLevel: 'info' })
+  expect(problemsOf({ file: `${file}last: []` })).toEqual(['last (/etc/espalier/mcp.yaml, line 7) is not a key'])
+})

@@ -12,6 +12,7 @@ import { parseYaml } from '../../configuration/yaml.ts'
 import { type CustomDefinitions, readDefinitions } from '../custom/read.ts'
 import { withoutConnectionStrings } from './connection-strings.ts'
 import { databasesOf } from './databases.ts'
+import { withoutDots } from './dotted.ts'
 import { keys } from './keys.ts'
 import { embeddingOf, knowledgebaseOf, llmOf } from './providers.ts'
 import type { DatabaseSettings, HttpSettings, McpSettings } from './types.ts'
@@ -33,7 +34,12 @@ export function variablesOf(name: string): string[] {
   ]
 }
 
-const form: Form = { parse: file => parseYaml(file), environmentPrefix: 'ESPALIER_', variablesOf, emptyIsAbsent: true }
+const form: Form = {
+  parse: file => withoutDots(parseYaml(file)),
+  environmentPrefix: 'ESPALIER_',
+  variablesOf,
+  emptyIsAbsent: true,
+}
 
 type Given = Settings<typeof keys>
 

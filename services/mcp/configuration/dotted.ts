@@ -1,0 +1,44 @@
+/** Reads names with dots: `http.enabled: true` of a file is the same as `enabled: true` in the table `http`, in every table. */
+import { type Document, isTable, type Table } from '../../configuration/document.ts'
+
+/** No key is nested deeper; longer names stay as they are and are reported as unknown. */
+const mostParts = 8
+
+const isNull = (value: unknown): boolean => value === undefined || value === null
+
+/** Adds a value. Of two values of one key the later counts, unless it is null. */
+function add(table: Map<string, unknown>, [name = '', ...rest]: readonly string[], value: unknown): void {
+  const before = table.get(name)
+  if (rest.length === 0 && !isTable(value)) {
+    if (isNull(before) || !isNull(value)) table.set(name, value)
+    return
+  }
+  // A key that is both a value and a table is reported as unknown.
+  if (!isNull(before) && !(before instanceof Map)) return void table.set([name, ...rest, ''].join('.'), value)
+  const inner = before instanceof Map ? before : new Map<string, unknown>()
+  table.set(name, inner)
+  if (rest.length > 0) add(inner, rest, value)
+  else addAll(inner, value)
+}
+
+function addAll(table: Map<string, unknown>, from: unknown): void {
+  for (const [name, value] of Object.entries(isTable(from) ? from : {})) {
+    const parts = name.split('.')
+    add(table, parts.length > mostParts ? [name] : parts, value)
+  }
+}
+
+function plain(value: unknown): unknown {
+  if (value instanceof Map) return Object.fromEntries([...value].map(([name, inner]) => [name, plain(inner)]))
+  if (Array.isArray(value)) return value.map(one => (isTable(one) ? withTables(one) : one))
+  return value
+}
+
+function withTables(table: Table): Table {
+  const all = new Map<string, unknown>()
+  addAll(all, table)
+  return Object.fromEntries([...all].map(([name, value]) => [name, plain(value)]))
+}
+
+/** Lines stay right, since both ways to write a key have the same name. */
+export const withoutDots = (document: Document): Document => ({ ...document, root: withTables(document.root) })
