@@ -71,6 +71,12 @@ test('an unknown table is reported by the keys in it, and an empty one by its ow
   expect(read({ text: '{"tools": 5}' }).problems).toMatchObject([{ key: 'tools', rule: 'must be a table of keys' }])
 })
 
+test('the nearest key is looked for of the first twenty unknown ones', () => {
+  const text = JSON.stringify({ tools: Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`limit${at}`, 1])) })
+  expect(read({ text }).problems.filter(({ rule }) => rule.includes('the nearest'))).toHaveLength(20)
+  expect(read({ text }).problems).toHaveLength(30)
+})
+
 test('the service adds problems that concern several keys, with their source', () => {
   const { refuse, problems } = read({ environment: { TOOL_TOOLS_LIMIT: '7' } })
   refuse('tools.limit', 'is too much')

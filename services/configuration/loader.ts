@@ -39,6 +39,8 @@ export type Loaded<Keys> = Checks & { readonly settings: Settings<Keys> }
 /** Longer names have no near one, since finding it costs their length. */
 const mostNearLength = 100
 const mostNameLength = 200
+/** How many unknown keys have a near one. */
+const mostNear = 20
 
 class Loader {
   readonly problems: Problem[] = []
@@ -59,9 +61,10 @@ class Loader {
 
   load(declaration: Declaration): Record<string, unknown> {
     const settings = this.#table(declaration, this.#origin.document.root, [])
-    const unknown = this.#unknown.map(path => {
+    const known = [...this.#known]
+    const unknown = this.#unknown.map((path, at) => {
       const name = nameOf(path)
-      const meant = name.length <= mostNearLength ? nearest(name, [...this.#known]) : undefined
+      const meant = at < mostNear && name.length <= mostNearLength ? nearest(name, known) : undefined
       const rule = `is not a key${meant === undefined ? '' : `; the nearest one is ${meant}`}`
       return { key: name.slice(0, mostNameLength), source: this.#origin.document.sourceOf(path), rule }
     })

@@ -43,3 +43,19 @@ test('aliases that multiply, or contain themselves, end at a limit', () => {
   )
   expect(problemsOf('a: &a [*a]', {}).at(-1)).toMatch(/must not be nested deeper than 64$/)
 })
+
+test('an alias is the last node before it with that anchor', () => {
+  expect(read('a: &x 1\nb: *x\nc: [&x 2, *x]\nd: *x\ne: {&k f: 1, g: *k}', {}).root).toEqual({
+    a: 1,
+    b: 1,
+    c: [2, 2],
+    d: 2,
+    e: { f: 1, g: 'f' },
+  })
+  expect(problemsOf('a: *x\nb: &x 1', {}).join('\n')).toBe('a, line 1: has no anchor before it')
+})
+
+test('many aliases are read in one pass', () => {
+  const { root } = read(`a: &a x\nb: [${'*a,'.repeat(20_000)}]`, {})
+  expect(root.b).toHaveLength(20_000)
+}, 10_000)

@@ -1,5 +1,6 @@
 /** A configuration file in YAML. It knows the form only, not the keys; what it cannot accept is a problem with its place. */
 import {
+  type Alias,
   isAlias,
   isCollection,
   isMap,
@@ -18,6 +19,21 @@ const mostDepth = 64
 const mostValues = 50_000
 const mostSyntaxErrors = 10
 
+/** What each alias means: the last node before it with its anchor. Found in one pass, since `Alias.resolve` searches the document each time. */
+function aliasTargets(root: unknown): ReadonlyMap<Alias, unknown> {
+  const anchors = new Map<string, unknown>()
+  const targets = new Map<Alias, unknown>()
+  const left = [root]
+  while (left.length > 0) {
+    const node = left.pop()
+    if (isAlias(node)) targets.set(node, anchors.get(node.source))
+    else if ((isScalar(node) || isCollection(node)) && node.anchor) anchors.set(node.anchor, node)
+    if (isSeq(node)) for (const item of node.items.toReversed()) left.push(item)
+    if (isMap(node)) for (const { key, value } of node.items.toReversed()) left.push(value, key)
+  }
+  return targets
+}
+
 /** Makes plain values of a parsed file, and remembers their lines. */
 class Reader {
   readonly problems: Problem[] = []
@@ -26,6 +42,7 @@ class Reader {
   readonly #lines = new LineCounter()
   readonly #offsets = new Map<string, number>()
   readonly #document: Parsed
+  readonly #targets: ReadonlyMap<Alias, unknown>
   #values = 0
 
   constructor(text: string, path: string | undefined, environment: Environment | undefined) {
@@ -37,6 +54,7 @@ class Reader {
     this.#document = parseDocument(isTooLong ? '' : text, options)
     for (const { code, pos } of this.#document.errors.slice(0, mostSyntaxErrors))
       this.#refuse([], pos[0], `is not YAML (${code})`)
+    this.#targets = environment === undefined ? new Map() : aliasTargets(this.#document.contents)
   }
 
   read(): Record<string, unknown> {
@@ -77,7 +95,8 @@ class Reader {
     if (isSeq(node)) return node.items.map((item, index) => this.#value(item, [...path, index]))
     if (isAlias(node)) {
       if (this.#environment === undefined) return this.#refuse(path, offset, 'must not be an alias')
-      return this.#value(node.resolve(this.#document), path)
+      const target = this.#targets.get(node)
+      return target === undefined ? this.#refuse(path, offset, 'has no anchor before it') : this.#value(target, path)
     }
     const value = isScalar(node) ? node.value : null
     return typeof value === 'string' ? this.#expand(value, path, offset) : value

@@ -95,8 +95,9 @@ function settingsOf(given: Given): DatabaseSettings {
 }
 
 /** Databases, with the rules that concern several of their keys. */
-export function databasesOf(all: readonly Given[], { refuse, isGiven }: Checks): DatabaseSettings[] {
-  if (all.length === 0) refuse('databases', 'must have a database: in the file, or by ESPALIER_DB_HOST, or by PGHOST')
+export function databasesOf(all: readonly Given[], { problems, refuse, isGiven }: Checks): DatabaseSettings[] {
+  if (all.length === 0 && !problems.some(({ key }) => key === 'databases'))
+    refuse('databases', 'must have a database: in the file, or by ESPALIER_DB_HOST, or by PGHOST')
   for (const [index, { poolMaxConns, poolMinConns, sslcert, sslkey }] of all.entries()) {
     const table = `databases[${index}]`
     if (!telling.some(name => isGiven(`${table}.${name}`)))

@@ -521,3 +521,10 @@ test('keys without a value count as not given, unknown ones too', () => {
   expect(read({ file })).toMatchObject({ disabled: new Set(), logLevel: 'info' })
   expect(problemsOf({ file: `${file}last: []` })).toEqual(['last (/etc/espalier/mcp.yaml, line 7) is not a key'])
 })
+
+test.each([
+  [{ environment: { ESPALIER_DB_101_HOST: 'h' } }, 'databases (default) must have at most 100 entries'],
+  [{ file: 'databases: 5' }, 'databases (/etc/espalier/mcp.yaml, line 1) must be a list of tables'],
+])('databases that cannot be read are the only problem: %j', (given, problem) => {
+  expect(problemsOf(given)).toEqual([problem])
+})
