@@ -67,6 +67,96 @@ test.each<[string, JsonObject, JsonObject]>([
   expect(errorOf(schema, args)).toBeInstanceOf(ArgumentsError)
 })
 
+const list = (keywords: JsonObject): JsonObject => ({ properties: { a: { type: 'array', ...keywords } } })
+
+test.each<[string, JsonObject, JsonObject[string], boolean]>([
+  [
+    'members in another order',
+    { uniqueItems: true },
+    [
+      { a: 1, b: [2] },
+      { b: [2], a: 1 },
+    ],
+    false,
+  ],
+  ['0 and -0', { uniqueItems: true }, [0, -0], false],
+  ['a name of a prototype', { uniqueItems: true, items: { type: 'string' } }, ['valueOf', 'valueOf'], false],
+  [
+    'values of other types',
+    { uniqueItems: true },
+    [1, '1', '#1', true, 'true', null, 'null', [], {}, '', [1], ['1']],
+    true,
+  ],
+  ['infinity and null', { uniqueItems: true }, [Number.POSITIVE_INFINITY, null], true],
+  ['a member that is nested', { uniqueItems: true }, [{ a: { b: 1 } }, { a: { b: 2 } }, { a: 'b' }], true],
+  ['twice, where that is accepted', { uniqueItems: false }, [1, 1], true],
+  ['an object of an enum', { items: { enum: ['x', { b: 1, a: [0] }] } }, [{ a: [-0], b: 1 }, 'x'], true],
+  ['an object of no enum', { items: { enum: ['x', '{}', { a: 1 }] } }, [{ a: 1 }, {}], false],
+  ['names of methods in an enum', { items: { enum: [{ valueOf: 1 }] } }, [{ valueOf: 1 }], true],
+  ['a constant null', { items: { const: null } }, [null], true],
+  ['another text than a constant', { items: { const: 1 } }, ['1'], false],
+  ['an array of a constant', { const: [{ a: 1, b: 2 }] }, [{ b: 2, a: 1 }], true],
+  ['a value of an empty enum', { items: { enum: [] } }, ['x'], false],
+])('equality in a list: %s', (_, keywords, a, isAccepted) => {
+  expect(errorOf(list(keywords), { a }) === undefined).toBe(isAccepted)
+})
+
+describe('the time that a check may block the server is limited', () => {
+  const objects = (count: number, of: (index: number) => JsonObject) => Array.from({ length: count }, (_, i) => of(i))
+
+  test.each<[string, JsonObject, () => JsonObject[string]]>([
+    ['objects that must be unique', { uniqueItems: true }, () => objects(32_000, i => ({ i }))],
+    [
+      'a large object and a large enum',
+      { items: { enum: objects(1_000, i => ({ [i]: 1 })) } },
+      () => [Object.fromEntries(Array.from({ length: 32_000 }, (_, i) => [`k${i}`, i]))],
+    ],
+  ])('%s take linear time', (_, keywords, value) => {
+    const a = value()
+    const start = process.cpuUsage()
+    errorOf(list(keywords), { a })
+    expect(process.cpuUsage(start).user / 1_000).toBeLessThan(900)
+  })
+
+  const anyItself = { anyOf: [{ $ref: '#/$defs/n' }, { $ref: '#/$defs/n' }] }
+  test.each<[string, JsonObject, JsonObject[string]]>([
+    ['a slow pattern', { items: { pattern: '^(a+)+$' } }, [`${'a'.repeat(40)}b`]],
+    [
+      'branches that refer to themselves',
+      { items: { $ref: '#/$defs/n' } },
+      JSON.parse('['.repeat(40) + ']'.repeat(40)),
+    ],
+  ])('%s: the arguments are refused', (_, keywords, a) => {
+    const n = { type: 'array', minItems: 1, items: anyItself }
+    const check = argumentsCheck({ type: 'object', ...list(keywords), $defs: { n } } as JsonSchema, 20)
+    expect(() => check({ a })).toThrow(
+      new ArgumentsError('the arguments take longer than 20 ms to check: send fewer or shorter ones', false),
+    )
+    expect(() => check({ a: 1 })).toThrow('a must be array')
+  })
+
+  test('an error has few problems and short names', () => {
+    const anyOf = Array.from({ length: 30 }, (_, i) => ({ required: [`a${i}`] }))
+    expect(errorOf({ anyOf }, {})?.message).toMatch(/ a19 is required; the arguments must match a schema in anyOf$/)
+    const unknown = errorOf({ additionalProperties: false }, { ['x'.repeat(10_000)]: 1 })?.message
+    expect(unknown).toBe(`${'x'.repeat(199)}… is unknown`)
+  })
+})
+
+// biome-ignore-start lint/suspicious/noThenProperty: the name of a keyword of JSON Schema
+test.each<[JsonObject]>([
+  [{ if: { minLength: 1 } }],
+  [{ then: { minLength: 1 } }],
+  [{ else: { minLength: 1 } }],
+  [{ enum: [] }],
+  [{ minContains: 1 }],
+  [{ contains: {}, minContains: 0 }],
+  [{ properties: { ab: {} }, patternProperties: { '^a': {} } }],
+])('the schema %j, of which a part has no effect, is accepted', a => {
+  expect(() => argumentsCheck({ type: 'object', properties: { a } } as JsonSchema)).not.toThrow()
+})
+// biome-ignore-end lint/suspicious/noThenProperty: the name of a keyword of JSON Schema
+
 test('names of prototypes are not arguments', () => {
   expect(errorOf({ properties: { toString: { type: 'string' } } }, {})).toBeUndefined()
 })

@@ -1,27 +1,66 @@
 /** The arguments of a custom tool, checked by Ajv against the JSON Schema that the tool's owner wrote. */
 import { createRequire } from 'node:module'
+import { createContext, Script } from 'node:vm'
 import type { ErrorObject, Options } from 'ajv/dist/2020.js'
 import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import { ArgumentsError } from '../core/arguments.ts'
+import { linearKeywords } from './keywords.ts'
+
+/** A check blocks the event loop. */
+const longestCheckMs = 1_000
+const mostProblems = 20
+const longestName = 200
 
 const options: Options = {
   // A name of a prototype is a name like any other.
   ownProperties: true,
   validateFormats: false,
-  logger: false,
+  // Valid keywords without effect, such as `if` alone, are accepted.
+  strictSchema: 'log',
+  logger: {
+    log: () => {},
+    warn: (message: string) => {
+      if (message.startsWith('strict mode: unknown keyword')) throw new Error(message)
+    },
+    error: () => {},
+  },
+  allowMatchingProperties: true,
   keywords: ['$anchor', 'x-mcp-header'],
 }
 /** The module takes 2 MiB, which a server without custom tools does not spend. */
 function load() {
-  const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
-  return { Ajv2020, judge: new Ajv2020(options) }
+  const { Ajv2020, _, str } = createRequire(import.meta.url)('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
+  const keywords = linearKeywords({ _, str })
+  return { Ajv2020, keywords, judge: new Ajv2020(options), within: timeLimit() }
 }
+
+/** Only `vm` stops a check: a pattern, or a schema that refers to itself, can take exponential time. */
+function timeLimit(): (run: () => boolean, timeout: number) => boolean {
+  const box: { run?: () => boolean } = {}
+  const context = createContext(box)
+  const script = new Script('run()')
+  return (run, timeout) => {
+    box.run = run
+    try {
+      return script.runInContext(context, { timeout, displayErrors: false })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error
+      throw new ArgumentsError(
+        `the arguments take longer than ${timeout} ms to check: send fewer or shorter ones`,
+        false,
+      )
+    } finally {
+      delete box.run
+    }
+  }
+}
+
 /** `judge` compiles the schema of schemas once. */
 let loaded: ReturnType<typeof load> | undefined
 
 /** `/names/1` as `names[1]`. */
 const nameOf = (pointer: string) =>
-  pointer
+  (pointer.length > longestName ? `${pointer.slice(0, longestName).toWellFormed()}…` : pointer)
     .replace(/\/(\d+)(?=\/|$)/g, '[$1]')
     .replaceAll('/', '.')
     .replace(/^\./, '')
@@ -45,17 +84,24 @@ const shapeKeywords = new Set(['type', 'required', 'additionalProperties', 'fals
  * Compiles a schema into a check of arguments, which throws an ArgumentsError.
  * @throws Error where the schema is not valid, or has an unknown keyword
  */
-export function argumentsCheck({ $schema: _, ...schema }: JsonSchema): (args: JsonObject) => void {
+export function argumentsCheck(
+  { $schema: _, ...schema }: JsonSchema,
+  timeoutMs = longestCheckMs,
+): (args: JsonObject) => void {
   loaded ??= load()
-  const { Ajv2020, judge } = loaded
+  const { Ajv2020, keywords, judge, within } = loaded
   judge.validateSchema(schema, true)
   // An instance of its own: an instance keeps its schemas, and finds them by their $id.
-  const isValid = new Ajv2020({ ...options, validateSchema: false }).compile(schema)
+  const ajv = new Ajv2020({ ...options, validateSchema: false })
+  for (const keyword of keywords) ajv.removeKeyword(String(keyword.keyword)).addKeyword(keyword)
+  const isValid = ajv.compile(schema)
   return args => {
-    if (isValid(args)) return
+    if (within(() => isValid(args), timeoutMs)) return
     const errors = isValid.errors ?? []
     // The last one is of the keyword around the others, such as anyOf.
-    const isShape = shapeKeywords.has(errors.at(-1)?.keyword ?? '')
-    throw new ArgumentsError([...new Set(errors.map(problemOf))].join('; '), isShape)
+    const last = errors.slice(-1)
+    const isShape = shapeKeywords.has(last[0]?.keyword ?? '')
+    const shown = [...errors.slice(0, Math.min(errors.length - 1, mostProblems)), ...last]
+    throw new ArgumentsError([...new Set(shown.map(problemOf))].join('; '), isShape)
   }
 }
