@@ -40,3 +40,7 @@ export class KindNotServedError extends ClusterError {
 export function isClusterError(error: unknown, ...reasons: ClusterErrorReason[]): error is ClusterError {
   return error instanceof ClusterError && (reasons.length === 0 || reasons.includes(error.reason))
 }
+
+/** Whether the cluster refuses a request, and would refuse it again: it is not allowed, or not valid. */
+export const isRefused = (error: unknown): error is ClusterError =>
+  isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')

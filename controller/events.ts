@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import { type AnyObject, type Cluster, type Event, isClusterError } from '../cluster/index.ts'
+import { type AnyObject, type Cluster, type Event, isClusterError, isRefused } from '../cluster/index.ts'
 import { backoffMs, type Clock, sleep, systemClock } from '../cluster/informer/index.ts'
 import { TokenBuckets } from '../server/token-bucket.ts'
 import { timestamp } from '../values/time.ts'
@@ -179,7 +179,7 @@ class QueuedRecorder implements EventRecorder {
         return
       } catch (error) {
         failures++
-        const hopeless = isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')
+        const hopeless = isRefused(error)
         if (hopeless || failures >= attempts || signal.aborted) {
           metrics?.event('dropped')
           logger.debug({ err: error, reason: series.reason }, 'an event could not be written')

@@ -1,5 +1,5 @@
 /** Does what a plan names. What the cluster refuses for good is an answer, not an error. */
-import { type Cluster, ClusterError, isClusterError, KindNotServedError } from '../../cluster/index.ts'
+import { type Cluster, ClusterError, isClusterError, isRefused, KindNotServedError } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import type { IdSource } from '../../values/id.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
@@ -78,7 +78,7 @@ async function createSnapshot(
   } catch (error) {
     // Made by another pass: the next one finds it.
     if (isClusterError(error, 'AlreadyExists')) return undefined
-    if (error instanceof KindNotServedError || isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest'))
+    if (error instanceof KindNotServedError || isRefused(error))
       return { reason: 'SnapshotRefused', message: `the cluster refuses the snapshot: ${error.message}` }
     throw error
   }

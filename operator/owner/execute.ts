@@ -2,7 +2,7 @@
  * Performs the actions of a pass, all at once, and sorts what they met. A fault that users can act on becomes a problem for a
  * condition. Any other is an error, after which the pass is repeated.
  */
-import { isClusterError } from '../../cluster/index.ts'
+import { isClusterError, isRefused } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
 import { diskFull, PostgresError } from '../postgres/administrator.ts'
@@ -59,8 +59,7 @@ function problemOf(error: unknown): Problem | undefined {
   if (error instanceof NameTakenError) return { condition: 'Progressing', reason: 'NameTaken', message: error.message }
   if (error instanceof RangeExhaustedError)
     return { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: error.message }
-  if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest'))
-    return { condition: 'Progressing', reason: 'Refused', message: error.message }
+  if (isRefused(error)) return { condition: 'Progressing', reason: 'Refused', message: error.message }
   if (!(error instanceof PostgresError)) return undefined
   if (error.code === diskFull) return { condition: 'VolumeReady', reason: 'DiskFull', message: error.message }
   return error.reason === 'statement'

@@ -3,7 +3,7 @@
  * One that is under way or being deleted reports it in Progressing. One that has ended keeps the outcome there: what the cluster
  * refuses of its cleanup is in CleanedUp, which is there only as long as that fails.
  */
-import { isClusterError } from '../../cluster/index.ts'
+import { isClusterError, isRefused } from '../../cluster/index.ts'
 import type { Condition, ObjectMeta } from '../../crds/index.ts'
 import { conditionOf, conditionsAfter, conditionTypes, type Finding, no, yes } from '../objects/conditions.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
@@ -27,7 +27,7 @@ function troubleOf(error: unknown, { quota }: TroubleWords): Trouble {
   if (error instanceof NameTakenError) return { reason: 'NameTaken', message: error.message }
   if (isClusterError(error, 'Forbidden') && error.message.includes('exceeded quota'))
     return { reason: 'QuotaExceeded', message: quota(error.message) }
-  if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) return { reason: 'Refused', message: error.message }
+  if (isRefused(error)) return { reason: 'Refused', message: error.message }
   if (isClusterError(error)) return { reason: 'Retrying', message: `the last try failed: ${error.message}` }
   return { reason: 'Retrying', message: 'the last try failed: see the log of the operator' }
 }

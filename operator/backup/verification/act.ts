@@ -1,5 +1,5 @@
 /** Makes what a copy of a backup is checked with, and takes it away again. */
-import { type AnyObject, type Cluster, ClusterError, type Draft, isClusterError } from '../../../cluster/index.ts'
+import { type AnyObject, type Cluster, ClusterError, type Draft, isRefused } from '../../../cluster/index.ts'
 import { type Backup, childNames, type PgVersion, type Region } from '../../../crds/index.ts'
 import { bytesTold } from '../../../values/quantity.ts'
 import { createIfAbsent } from '../../objects/create.ts'
@@ -39,7 +39,7 @@ export async function beginVerification(
       (await make('Pod', verifierDraft(owner, image, pods)))
     )
   } catch (error) {
-    if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) return refused(error.message)
+    if (isRefused(error)) return refused(error.message)
     throw error
   }
 }

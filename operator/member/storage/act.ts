@@ -1,5 +1,5 @@
 /** Writes a member's claim and the volumes behind it. */
-import { type Cluster, ClusterError, isClusterError, type PersistentVolume } from '../../../cluster/index.ts'
+import { type Cluster, ClusterError, isRefused, type PersistentVolume } from '../../../cluster/index.ts'
 import { type ChildExecutor, type ChildPass, createChild } from '../../children/act.ts'
 import type { StorageAction } from './actions.ts'
 import type { GrowthRefusals } from './growth-refusals.ts'
@@ -42,7 +42,7 @@ async function growClaim(
   try {
     await cluster.replace('PersistentVolumeClaim', claim)
   } catch (error) {
-    if (!isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) throw error
+    if (!isRefused(error)) throw error
     growthRefusals.refused(key, claim, error.message)
     return 'refused'
   }
