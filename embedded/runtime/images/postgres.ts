@@ -5,6 +5,7 @@
  */
 import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { directoriesOf } from '../../extensions/store.ts'
 import type { Owner } from '../directories.ts'
 import { errorCode, RuntimeError } from '../errors.ts'
 import { hosted } from './hosted.ts'
@@ -35,9 +36,9 @@ export function majorOf(image: string): string | undefined {
 
 /** Whether an installation of Postgres has pgvector. */
 function hasPgvector(root: string): boolean {
-  // Debian's place is the second, that of the npm packages the third.
-  const shares = [join(root, 'share'), root.replace('/lib/', '/share/'), join(root, 'share', 'postgresql')]
-  return shares.some(share => existsSync(join(share, 'extension', 'vector.control')))
+  const ofMachine = [join(root, 'share'), root.replace('/lib/', '/share/')] // the second is Debian's place
+  const directories = [directoriesOf(root).share, ...ofMachine.map(share => join(share, 'extension'))]
+  return directories.some(directory => existsSync(join(directory, 'vector.control')))
 }
 
 /** `bin` of an installation of the machine that has pgvector. */
