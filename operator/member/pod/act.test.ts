@@ -1,0 +1,170 @@
+/** Stops of a pod in a cluster that has changed since they were planned. */
+import { describe, expect, test } from 'vitest'
+import type { Draft } from '../../../cluster/index.ts'
+import { childNames } from '../../../crds/index.ts'
+import type { Observed } from '../../managed-database/observed.ts'
+import { childMetadata, type Owner } from '../../objects/ownership.ts'
+import { claimDraft, key, mapDraft, useActions, volumeDraft } from '../../testing/actions.ts'
+import { testNamespace } from '../../testing/installation.ts'
+import type { Action } from '../../workload/actions.ts'
+
+const it = useActions()
+const { passOf } = it
+
+const podDraft = (of: Owner): Draft<'Pod'> => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: childMetadata(of, childNames.pod(of.id, 1), 'postgres'),
+  spec: { containers: [{ name: 'postgres', image: 'postgres:18' }] },
+})
+
+/** Blocks a deletion until it is removed. */
+const holding = 'test.example/held'
+
+describe('a pod', () => {
+  /** A database that runs on a volume on record, as the caches have it. */
+  async function running() {
+    const volume = await it.cluster.create('PersistentVolume', volumeDraft(it.count))
+    const protectedClaim = claimDraft(it.owner, it.count)
+    const claim = await it.cluster.create('PersistentVolumeClaim', {
+      ...protectedClaim,
+      metadata: { ...protectedClaim.metadata, finalizers: [holding] },
+    })
+    const pod = await it.cluster.create('Pod', podDraft(it.owner))
+    const record = { claim: claim.metadata.name, uid: claim.metadata.uid ?? '', volumeName: volume.metadata.name }
+    const instance = { ...it.database, status: { volume: { ...record, systemIdentifier: '1' } } }
+    const { name, uid = '' } = pod.metadata
+    const facts = { name, uid, terminating: false } as NonNullable<Observed['pod']>
+    const options = { observed: { instance, database: instance, pod: facts }, children: { claim, pod } }
+    const stops: [string, Action][] = [
+      ['deleted', { do: 'delete', kind: 'Pod', name, namespace: testNamespace, uid }],
+      ['scaled away', { do: 'apply', kind: 'StatefulSet', draft: statefulSet(0) }],
+    ]
+    const isStopped = async () => {
+      const set = await it.cluster.get('StatefulSet', key(childNames.statefulSet(it.owner.id, 1)))
+      return (await it.cluster.get('Pod', key(name))) === undefined || set !== undefined
+    }
+    return { volume, claim, options, stops, isStopped }
+  }
+  const statefulSet = (replicas: number): Draft<'StatefulSet'> => ({
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: childMetadata(it.owner, childNames.statefulSet(it.owner.id, 1), 'postgres'),
+    spec: {
+      replicas,
+      serviceName: 'one',
+      selector: { matchLabels: { a: 'b' } },
+      template: {
+        metadata: { labels: { a: 'b' } },
+        spec: { containers: [{ name: 'postgres', image: 'postgres:18' }] },
+      },
+    },
+  })
+
+  test.each([0, 1])('is stopped if claim and volume are unchanged (way %i)', async which => {
+    const { options, stops, isStopped } = await running()
+    expect(await passOf(options).do(stops[which]?.[1] as Action)).toBe('done')
+    expect(await isStopped()).toBe(true)
+  })
+
+  const changes: [string, (found: Awaited<ReturnType<typeof running>>) => Promise<unknown>][] = [
+    [
+      'the claim is being deleted',
+      async ({ claim }) => {
+        await it.cluster.delete('PersistentVolumeClaim', claim.metadata)
+        expect((await it.cluster.get('PersistentVolumeClaim', claim.metadata))?.metadata.uid).toBe(claim.metadata.uid)
+      },
+    ],
+    [
+      'the claim is gone',
+      async ({ claim }) => {
+        await it.cluster.replace('PersistentVolumeClaim', { ...claim, metadata: { ...claim.metadata, finalizers: [] } })
+        await it.cluster.delete('PersistentVolumeClaim', claim.metadata)
+      },
+    ],
+    [
+      'another claim has its name',
+      async ({ claim }) => {
+        await it.cluster.replace('PersistentVolumeClaim', { ...claim, metadata: { ...claim.metadata, finalizers: [] } })
+        await it.cluster.delete('PersistentVolumeClaim', claim.metadata)
+        await it.cluster.create('PersistentVolumeClaim', claimDraft(it.other, it.count, claim.metadata.name))
+      },
+    ],
+    [
+      'the volume is being deleted',
+      async ({ volume }) => {
+        const metadata = { ...volume.metadata, finalizers: [holding] }
+        await it.cluster.replace('PersistentVolume', { ...volume, metadata })
+        await it.cluster.delete('PersistentVolume', { name: volume.metadata.name })
+        expect(await it.cluster.get('PersistentVolume', { name: volume.metadata.name })).toBeDefined()
+      },
+    ],
+    ['the volume is gone', ({ volume }) => it.cluster.delete('PersistentVolume', { name: volume.metadata.name })],
+  ]
+  for (const [what, change] of changes)
+    test.each([0, 1])(`is not stopped (way %i) if ${what} and the caches do not know it yet`, async which => {
+      const found = await running()
+      await change(found)
+      await expect(passOf(found.options).do(found.stops[which]?.[1] as Action)).rejects.toThrow(
+        expect.objectContaining({ reason: 'Conflict' }),
+      )
+      expect(await found.isStopped()).toBe(false)
+      const deleted = {
+        ...it.database,
+        metadata: { ...it.database.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+      }
+      const instance = { ...found.options.observed.instance, metadata: deleted.metadata }
+      const leaving = passOf({ ...found.options, observed: { ...found.options.observed, instance } })
+      expect(
+        await leaving.do(found.stops[0]?.[1] as Action),
+        'a database that is being deleted stops nevertheless',
+      ).toBe('done')
+    })
+
+  test('is started even if its claim is being deleted', async () => {
+    const found = await running()
+    await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
+    expect(await passOf(found.options).do({ do: 'apply', kind: 'StatefulSet', draft: statefulSet(1) })).toBe('done')
+  })
+
+  test('that does not exist is scaled to zero even if its claim is being deleted', async () => {
+    const found = await running()
+    await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
+    const { observed } = found.options
+    const without = passOf({ ...found.options, observed: { ...observed, pod: undefined } })
+    expect(await without.do(found.stops[1]?.[1] as Action)).toBe('done')
+  })
+
+  test('whose claim is being deleted does not block the deletion of other objects', async () => {
+    const found = await running()
+    await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
+    const { metadata } = await it.cluster.create('ConfigMap', mapDraft(it.owner, `map-${it.count}`))
+    const { name, uid = '' } = metadata
+    const deletion = { do: 'delete', kind: 'ConfigMap', name, namespace: testNamespace, uid } as const
+    expect(await passOf(found.options).do(deletion)).toBe('done')
+  })
+
+  test('of a database without a recorded volume is stopped without reading the volume', async () => {
+    const found = await running()
+    await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
+    const { observed } = found.options
+    const without = passOf({ ...found.options, observed: { ...observed, instance: it.database } })
+    expect(await without.do(found.stops[0]?.[1] as Action)).toBe('done')
+  })
+
+  test('whose claim was observed as terminating is stopped as planned', async () => {
+    const found = await running()
+    await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
+    const claim = await it.cluster.get('PersistentVolumeClaim', found.claim.metadata)
+    const known = passOf({ ...found.options, children: { claim } })
+    expect(await known.do(found.stops[0]?.[1] as Action)).toBe('done')
+  })
+
+  test('whose claim is not bound yet is stopped', async () => {
+    const { options, stops, claim } = await running()
+    const { volumeName: _, ...spec } = claim.spec ?? {}
+    expect(await passOf({ ...options, children: { claim: { ...claim, spec } } }).do(stops[0]?.[1] as Action)).toBe(
+      'done',
+    )
+  })
+})

@@ -1,0 +1,99 @@
+/** Changes of a Postgres over a connection: what is called, and when it is skipped. */
+import { randomBytes } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { childNames } from '../../../crds/index.ts'
+import { credentialsDraft, rotated } from '../../endpoint/credentials.ts'
+import type { ReadDesiredRoles } from '../../postgres/administrator.ts'
+import { key, useActions } from '../../testing/actions.ts'
+import { testNamespace } from '../../testing/installation.ts'
+import type { Pass } from '../../workload/act.ts'
+import type { PostgresAccess } from './access.ts'
+
+const it = useActions()
+const { passOf } = it
+
+describe('a change in Postgres', () => {
+  const target = { host: '127.0.0.1' } as NonNullable<Pass['target']>
+  const passwords = { admin: 'a', app: 'b', app_read_only: 'c' }
+  const readable = {
+    state: 'readable' as const,
+    mark: 'mark-1',
+    mintedAt: '2026-01-01T00:00:00Z',
+    rotations: {},
+    previous: [],
+  }
+
+  function recording(fails = false) {
+    const calls: unknown[] = []
+    const call = (what: unknown): Promise<never[]> => {
+      calls.push(what)
+      return fails ? Promise.reject(new Error('no')) : Promise.resolve([])
+    }
+    const access = {
+      reload: (whom: unknown) => call(['reload', whom]),
+      detach: (whom: unknown) => call(['detach', whom]),
+      open: async (whom: unknown, desired: ReadDesiredRoles) => call(['open', whom, await desired()]),
+      ensureRoles: async (whom: unknown, desired: ReadDesiredRoles, _: unknown, { opens }: { opens?: true }) =>
+        call([opens ? 'roles and open' : 'roles', whom, await desired()]),
+    } as unknown as PostgresAccess
+    return { calls, access }
+  }
+
+  test('passes the current passwords and their mark to each call, and outdates the last probe', async () => {
+    const { calls, access } = recording()
+    const sealingKey = randomBytes(32)
+    const pass = passOf({
+      observed: { credentials: readable },
+      children: { credentials: await it.cluster.create('Secret', credentialsDraft(it.owner, sealingKey, passwords)) },
+      executor: { keys: () => ({ sealingKey, authority: undefined }) },
+      pass: { access, target, passwords },
+    })
+    // Replaced since it was observed.
+    const secret = await it.cluster.get('Secret', key(childNames.credentials(it.owner.id)))
+    if (secret === undefined) throw new Error('there are no credentials')
+    await it.cluster.replace('Secret', rotated(secret, sealingKey, { app: 'again' }))
+    const { uid = '' } = secret.metadata
+    const current = { passwords: { ...passwords, app: expect.not.stringMatching(/^b$/) }, mark: `${uid} app=again` }
+    for (const what of ['ensure-roles', 'reload', 'detach', 'open'] as const)
+      expect(await pass.do({ do: what })).toBe('done')
+    await pass.do({ do: 'ensure-roles', opens: true })
+    expect(calls).toEqual([
+      ['roles', target, current],
+      ['reload', target],
+      ['detach', target],
+      ['open', target, current],
+      ['roles and open', target, current],
+    ])
+    const outdated = [`${testNamespace}/${it.database.metadata.name}`, false]
+    expect(pass.outdated).toEqual([outdated, outdated, outdated, outdated, outdated])
+  })
+
+  test('outdates the last probe if it fails', async () => {
+    const { access } = recording(true)
+    const pass = passOf({ pass: { access, target } })
+    await expect(pass.do({ do: 'reload' })).rejects.toThrow('no')
+    expect(pass.outdated).toEqual([[`${testNamespace}/${it.database.metadata.name}`, true]])
+  })
+
+  test('is skipped if Postgres cannot be reached', async () => {
+    const { calls, access } = recording()
+    for (const pass of [
+      { access, passwords },
+      { target, passwords },
+    ]) {
+      const without = passOf({ observed: { credentials: readable }, pass })
+      expect([await without.do({ do: 'reload' }), await without.do({ do: 'ensure-roles' })]).toEqual(['done', 'done'])
+      expect(without.outdated).toEqual([])
+    }
+    expect(calls).toEqual([])
+  })
+
+  test('of the roles is skipped if the passwords are not readable', async () => {
+    const { calls, access } = recording()
+    const unreadable = { state: 'unreadable' as const, message: 'sealed under another key' }
+    await passOf({ observed: { credentials: readable }, pass: { access, target } }).do({ do: 'ensure-roles' })
+    const pass = passOf({ observed: { credentials: unreadable }, pass: { access, target, passwords } })
+    await pass.do({ do: 'ensure-roles' })
+    expect(calls).toEqual([])
+  })
+})
