@@ -45,14 +45,14 @@ function contest() {
   return { known, turn, wait: (ms: number) => (now += ms) }
 }
 
-test('nothing is written over what is as drafted, and what others share with the operator is its own', () => {
+test("an object that matches the draft is not written, and shared fields count as the operator's", () => {
   expect(applyIfChanged(contest().known(), 'Service', clean, draft)).toEqual([])
   expect(local().metadata.managedFields?.map(({ fieldsV1 }) => fieldsV1)).toEqual([
     { 'f:spec': { 'f:internalTrafficPolicy': {} } },
   ])
 })
 
-test('a field that is changed again and again is told, and put back ever more rarely', () => {
+test('a field that is changed repeatedly is reported, and restored with growing pauses', () => {
   const { known, turn, wait } = contest()
   for (let times = 0; times < 5; times++) expect(turn(local())).toBe(true)
   expect(turn(local())).toBe(false)
@@ -73,7 +73,7 @@ test('a field that is changed again and again is told, and put back ever more ra
   expect(contestFinding(known())).toBeUndefined()
 })
 
-test('what comes back by the very write that removed it is the cluster’s own', () => {
+test("a field that returns with the write that removed it is the cluster's own", () => {
   const { known, turn } = contest()
   expect(turn(local(), 1)).toBe(true)
   expect(turn(local())).toBe(false)

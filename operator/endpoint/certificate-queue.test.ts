@@ -10,7 +10,7 @@ const open = (atOnce: number) => {
 }
 
 describe('slots to issue a certificate', () => {
-  test('are given to the limit at once, and to the others in their order', () => {
+  test('are given at once up to the limit, then in order', () => {
     const { told, queue } = open(2)
     expect(['a', 'b', 'c', 'd', 'e'].map(key => queue.request(key))).toEqual([true, true, false, false, false])
     expect([queue.request('b'), queue.request('d')]).toEqual([true, false])
@@ -21,7 +21,7 @@ describe('slots to issue a certificate', () => {
     expect(told).toEqual(['c', 'd', 'e'])
   })
 
-  test('are released by an owner that needs none any more, waiting or not', () => {
+  test('are released by an owner that needs none, whether it waits or not', () => {
     const { told, queue } = open(1)
     for (const key of ['a', 'b', 'c']) queue.request(key)
     queue.release('b')

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createGatewayReports } from './gateway-reports.ts'
 
-test('says that gateways are cut off once one is still listed long after a login by the Service', () => {
+test('gateways count as cut off if one is still listed long after a login through the Service', () => {
   let [now, isProved] = [0, false]
   const reports = createGatewayReports(
     () => isProved,
@@ -27,7 +27,7 @@ test('says that gateways are cut off once one is still listed long after a login
   expect(reports.isCutOff('one')).toBe(false)
 })
 
-test('one failure, listed until the next heartbeat, says nothing', () => {
+test('one failure that is listed until the next heartbeat does not count', () => {
   let now = 0
   const reports = createGatewayReports(
     () => true,

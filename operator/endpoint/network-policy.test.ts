@@ -35,7 +35,7 @@ const admits = (namespace: string, pod: Labels, port: number, among = policy) =>
 
 const ours = (component: string) => ({ 'app.kubernetes.io/name': 'espalier', 'app.kubernetes.io/component': component })
 
-describe('the fence around a database', () => {
+describe('the NetworkPolicy of a database', () => {
   test('selects the Postgres pod of every incarnation, and of no other database', () => {
     const podOf = (id: string, incarnation: number) =>
       statefulSetDraft({
@@ -76,15 +76,15 @@ describe('the fence around a database', () => {
     ['the gateway', 'espalier-system', ours('gateway'), false],
     ['a service of the database', owner.namespace, { [labels.database]: owner.id }, false],
     ['a pod elsewhere that calls itself the API', 'default', ours('api'), false],
-  ])('decides about %s who asks the agent', (_, namespace, pod, admitted) => {
+  ])('decides about %s that connects to the agent', (_, namespace, pod, admitted) => {
     expect(admits(namespace, pod, 8432)).toBe(admitted)
   })
 
-  test('lets nobody gather metrics who is not named', () => {
+  test('admits to metrics only the configured clients', () => {
     expect(admits('monitoring', {}, 8432, networkPolicyDraft(owner, { metricsFrom: [] }).spec)).toBe(false)
   })
 
-  test('lets nobody out, and in by two ports alone', () => {
+  test('blocks egress, and admits ingress on two ports only', () => {
     expect(policy?.policyTypes).toEqual(['Ingress', 'Egress'])
     expect(policy?.egress).toBeUndefined()
     expect(policy?.ingress?.flatMap(({ ports }) => ports?.map(({ port }) => port))).toEqual([5432, 8432])

@@ -23,11 +23,11 @@ describe('credentials', () => {
   const passwords = mintPasswords()
   const secret = stored(credentialsDraft(owner, key, passwords))
 
-  test('are long, each its own, and safe in a URI', () => {
+  test('are long, different and safe in a URI', () => {
     expect(new Set(Object.values(passwords)).size).toBe(3)
     for (const role of databaseRoles) expect(passwords[role]).toMatch(/^[A-Za-z0-9]{32}$/)
   })
-  test('stand sealed, and open', () => {
+  test('are sealed in the Secret, and can be opened', () => {
     expect(openCredentials(secret, key)).toEqual(passwords)
     const text = JSON.stringify(secret) + Buffer.from(Object.values(secret.data ?? {}).join(''), 'base64').toString()
     for (const role of databaseRoles) expect(text).not.toContain(passwords[role])
@@ -37,7 +37,7 @@ describe('credentials', () => {
     ['in another place', { ...secret, metadata: { ...secret.metadata, namespace: 'elsewhere' } }, key],
     ['exchanged', { ...secret, data: { ...secret.data, app: secret.data?.admin ?? '' } }, key],
     ['incomplete', { ...secret, data: { app: secret.data?.app ?? '' } }, key],
-  ])('do not open %s, and the error holds no password', (_, damaged, withKey) => {
+  ])('do not open %s, and the error has no password', (_, damaged, withKey) => {
     expect(() => openCredentials(damaged, withKey)).toThrow(SealError)
     try {
       openCredentials(damaged, withKey)
@@ -58,7 +58,7 @@ describe('a rotation', () => {
     return open(key, place, Buffer.from(of.data?.[field] ?? '', 'base64').toString())
   }
 
-  test('makes a new password for its role alone, and keeps the one before beside it', () => {
+  test('creates a password for its role alone, and keeps the previous one beside it', () => {
     const { app, ...others } = openCredentials(during, key)
     expect(app).toMatch(/^[A-Za-z0-9]{32}$/)
     expect(app).not.toBe(passwords.app)
@@ -69,14 +69,14 @@ describe('a rotation', () => {
     expect(rotationsOf(during)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('once it is done, keeps nothing of the password before', () => {
+  test('that is done keeps nothing of the previous password', () => {
     const after = withoutPrevious(during)
     expect(Object.keys(after.data ?? {}).sort()).toEqual([...databaseRoles].sort())
     expect(openCredentials(after, key)).toEqual(openCredentials(during, key))
     expect(rotationsOf(after)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('taken back, leaves all as it was, also after one that was done', () => {
+  test('that is taken back restores the Secret, also after an earlier rotation', () => {
     const undone = takenBack(during, key, ['app'])
     expect([openCredentials(undone, key), rotationsOf(undone)]).toEqual([passwords, {}])
     expect(Object.keys(undone.data ?? {}).sort()).toEqual([...databaseRoles].sort())
@@ -86,7 +86,7 @@ describe('a rotation', () => {
     expect(rotationsOf(again)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('taken back of one role, leaves the other', () => {
+  test('that is taken back for one role keeps the other', () => {
     const both = rotated(secret, key, { app: 'first', admin: 'second' })
     const one = takenBack(both, key, ['app'])
     expect(openCredentials(one, key)).toEqual({ ...openCredentials(both, key), app: passwords.app })
@@ -116,7 +116,7 @@ describe('a certificate', () => {
   const isGood = (more: { authority?: typeof authority; names?: typeof names; days?: number } = {}) =>
     isGoodCertificate(secret, more.authority ?? authority, more.names ?? names, () => start + (more.days ?? 0) * day)
 
-  test('is for the names inside and outside the cluster', () => {
+  test('has the names inside and outside the cluster', () => {
     const certificate = new X509Certificate(Buffer.from(secret.data?.['tls.crt'] ?? '', 'base64'))
     for (const name of ['db-5e1d9a523f0e4b43.n.svc', 'one-5e1d9a52.db.test'])
       expect(certificate.checkHost(name), name).toBeDefined()
@@ -124,7 +124,7 @@ describe('a certificate', () => {
     expect(fingerprintOf(secret)).toBe(certificate.fingerprint256)
     expect(issuedAt(secret)).toBe(start)
   })
-  test('is good until it is due, for its names and its authority', () => {
+  test('is valid until it is due, for its names and its authority', () => {
     expect(isGood()).toBe(true)
     expect(isGood({ days: 59 })).toBe(true)
     expect(isGood({ days: 61 })).toBe(false)
@@ -133,7 +133,7 @@ describe('a certificate', () => {
     expect(isGood({ names: { ...names, ipAddresses: ['192.0.2.2'] } })).toBe(false)
     expect(isGood()).toBe(true)
   })
-  test('is no good without its own key', () => {
+  test('is not valid without its own key', () => {
     const foreign = certificateDraft(owner, authority, names, () => start)
     const mixed = { ...secret, data: { ...secret.data, 'tls.key': foreign.data?.['tls.key'] ?? '' } }
     expect(isGoodCertificate(mixed, authority, names, () => start)).toBe(false)

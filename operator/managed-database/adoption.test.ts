@@ -71,7 +71,7 @@ async function asBefore(cluster: Cluster, { metadata }: ManagedDatabase, id: str
 }
 
 describe('a child', () => {
-  test('has no owner reference, and says by label and annotation whose it is', async () => {
+  test('has no owner reference, and names its owner by label and annotation', async () => {
     const { metadata } = await it.create('marked', open)
     const children = await childrenOf(await it.idOf('marked'))
     expect(new Set(children.map(({ kind }) => kind))).toEqual(new Set(kinds))
@@ -84,7 +84,7 @@ describe('a child', () => {
     }
   })
 
-  test('stays when its database is deleted in the foreground and that is blocked', async () => {
+  test('is kept if a foreground deletion of its database is blocked', async () => {
     const before = await it.create('foreground', { ...open, deletionProtection: true })
     const children = await childrenOf(await it.idOf('foreground'))
     const pod = await it.child('Pod', 'foreground', 'pod')
@@ -128,7 +128,7 @@ describe('an installation of an earlier version', () => {
     return database
   }
 
-  test('loses its references without a restart, a phase or a Task', async () => {
+  test('loses its owner references without a restart, a phase or a Task', async () => {
     const before = await upgraded('upgraded')
     const after = await it.when('upgraded', hasCondition('Ready', 'Serving'))
     expect(after.status).toMatchObject({ phase: 'available', volume: before.status?.volume })
@@ -140,7 +140,7 @@ describe('an installation of an earlier version', () => {
     expect(claim?.metadata.annotations?.[systemIdentifierAnnotation]).toBe(before.status?.volume?.systemIdentifier)
   })
 
-  test('loses them while a deletion is blocked, in the foreground at that', async () => {
+  test('loses its owner references while a foreground deletion is blocked', async () => {
     await upgraded('upgradedblocked', async () => {
       await editSpec(it.cluster(), 'upgradedblocked', spec => ({ ...spec, deletionProtection: true }))
       await it.cluster().delete('ManagedDatabase', key('upgradedblocked'))
@@ -151,7 +151,7 @@ describe('an installation of an earlier version', () => {
   test.each([
     ['suspended', { suspended: true }, isPhase('suspended')],
     ['of no region', { size: { name: 'nosuch', version: 1 } }, hasCondition('Progressing', 'SizeNotFound')],
-  ] as const)('loses them where it is %s', async (what, change, holds) => {
+  ] as const)('loses its owner references if it is %s', async (what, change, holds) => {
     const name = `upgraded${what.replaceAll(' ', '')}`
     await upgraded(name, async () => {
       await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
@@ -159,7 +159,7 @@ describe('an installation of an earlier version', () => {
     })
   })
 
-  test("loses them without the installation's keys, and nothing else is done", async () => {
+  test("loses its owner references without the installation's keys, and nothing else is done", async () => {
     const name = 'upgradedkeyless'
     const secret = await it.cluster().get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
     if (secret === undefined) throw new Error('no key')
@@ -177,7 +177,7 @@ describe('an installation of an earlier version', () => {
     await it.when(name, hasCondition('KeysAvailable', 'Present'))
   })
 
-  test('loses them where its volume is lost', async () => {
+  test('loses its owner references if its volume is lost', async () => {
     const name = 'upgradedlost'
     const database = await it.create(name, open)
     const id = await it.idOf(name)
@@ -192,7 +192,7 @@ describe('an installation of an earlier version', () => {
   })
 })
 
-describe('a database put back under another uid', () => {
+describe('a database recreated with another uid', () => {
   /** Takes the object away as a fault or a backup does, past all finalizers, and puts it back. */
   const putBack = async (
     name: string,
@@ -270,7 +270,7 @@ describe('a database put back under another uid', () => {
   test.each([
     ['with its status', (database: ManagedDatabase) => ({ status: database.status ?? {} })],
     ['without its status', () => ({ status: {} })],
-  ])('%s takes a claim that was put back too', async (what, change) => {
+  ])('%s adopts a claim that was recreated too', async (what, change) => {
     const name = `claim${what.split(' ')[0]}`
     const before = await it.create(name, open)
     const id = await it.idOf(name)
@@ -286,7 +286,7 @@ describe('a database put back under another uid', () => {
     await it.when(name, found => found.status?.appliedHash === desiredHash(found.spec))
   })
 
-  test('that finds a claim which does not say what stands on it starts on no empty volume', async () => {
+  test('does not start on a claim without marks, which may be empty', async () => {
     await it.create('unsaid', open)
     const id = await it.idOf('unsaid')
     await putBack('unsaid', () => ({ status: {} }))
@@ -297,7 +297,7 @@ describe('a database put back under another uid', () => {
     expect(it.workload().postgres.initialised.get(claim.metadata.uid ?? '')).toBeUndefined()
   })
 
-  test('with another claim, which does not say that these data stand on it, has lost its volume', async () => {
+  test('reports a lost volume if its claim does not name the recorded data', async () => {
     await it.create('marketed', open)
     const id = await it.idOf('marketed')
     await putBack('marketed', ({ status = {} }) => ({ status }))
@@ -308,7 +308,7 @@ describe('a database put back under another uid', () => {
     expect(found?.metadata.annotations).toEqual(claim.metadata.annotations)
   })
 
-  test('under the id of one that lives takes nothing of it, deleted or not', async () => {
+  test('with the id of an existing database adopts none of its children, even when it is deleted', async () => {
     const { metadata } = await it.create('living', open)
     const id = await it.idOf('living')
     const children = await childrenOf(id)
@@ -333,7 +333,7 @@ describe('a database put back under another uid', () => {
   })
 })
 
-describe('a database put back without its status, where a copy has its id and its status', () => {
+describe('a database recreated without status beside a copy with its id and status', () => {
   /** Put back as it was, and the copy made, while no operator runs. */
   const putBackBeside = async (name: string, copy: { namespace: string; name: string }): Promise<ManagedDatabase> => {
     const before = await it.create(name, open)
@@ -360,7 +360,7 @@ describe('a database put back without its status, where a copy has its id and it
   const claims = async () =>
     (await it.cluster().list('PersistentVolumeClaim')).items.map(claim => claim.metadata.uid).sort()
 
-  test('in another namespace, is the database that its data are beside', async () => {
+  test('in another namespace is the owner of the data in its own namespace', async () => {
     const [name, namespace] = ['homecoming', 'away']
     await it.cluster().create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
     const before = await putBackBeside(name, { namespace, name })
@@ -420,7 +420,7 @@ describe('a database put back without its status, where a copy has its id and it
   )
 })
 
-test('an object that bears the label, and that nobody may write, keeps the operator from nothing else', async () => {
+test('an object with the label that cannot be written does not block the operator', async () => {
   await it.create('beside', open)
   const id = await it.idOf('beside')
   const before = await it.when('beside', ({ status }) => status?.volume?.volumeName !== undefined)

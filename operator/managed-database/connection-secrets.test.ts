@@ -35,7 +35,7 @@ const isSettled = (found: ManagedDatabase) =>
   found.status?.operation === undefined && visiblePhase(found) === 'available' && isPhase('available')(found)
 
 describe('Secrets for clients', () => {
-  test('hold what is needed to connect as each role, and are put right where others change them', async () => {
+  test('have what a client needs to connect as each role, and are restored if others change them', async () => {
     await it.create('shown', asked)
     const database = await written('shown')
     const { host, port } = database.status?.endpoint ?? {}
@@ -81,7 +81,7 @@ describe('Secrets for clients', () => {
     for (const { password } of Object.values(roles)) expect(told).not.toContain(password)
   })
 
-  test('are switched on and off under a database that serves, without an operation, and go with it', async () => {
+  test('are created and deleted on request without an operation, and are deleted with the database', async () => {
     await it.create('switched')
     const before = await it.when('switched', isSettled)
     expect(await secret('switched-app')).toBeUndefined()
@@ -99,7 +99,7 @@ describe('Secrets for clients', () => {
     for (const role of ['app', 'admin', 'app-read-only']) expect(await secret(`switched-${role}`)).toBeUndefined()
   })
 
-  test('never take the place of somebody else’s, which a condition names', async () => {
+  test('never overwrite a foreign Secret, which a condition names', async () => {
     const theirs = { apiVersion: 'v1', kind: 'Secret', type: 'Opaque', metadata: at('taken-app') } as const
     const made = await it.cluster().create('Secret', { ...theirs, data: { password: 'dGhlaXJz' } })
     await it.create('taken', asked)
@@ -119,7 +119,7 @@ describe('Secrets for clients', () => {
     expect(await secret('taken-app')).toEqual(made)
   })
 
-  test('get a new password when Postgres has it, and not before', async () => {
+  test('get a new password only after Postgres has it', async () => {
     await it.create('turned', asked)
     await written('turned')
     /** Each password that the Secret had, with whether Postgres took it at that moment. */
@@ -143,7 +143,7 @@ describe('Secrets for clients', () => {
     expect((await valuesOf('turned-app')).password).toBe((await dataOf('turned')).roles.app?.password)
   })
 
-  test('keep the password that is valid where a rotation fails', async () => {
+  test('keep the valid password if a rotation fails', async () => {
     await it.create('kept', asked)
     await written('kept')
     const before = await valuesOf('kept-app')

@@ -166,7 +166,7 @@ async function sweep(name: string, what: string, offset: number): Promise<void> 
   expect((await it.database(name))?.status?.volume).toMatchObject({ uid: database.status?.volume?.uid })
 }
 
-describe('whatever another manager does to', () => {
+describe('a change by another manager to', () => {
   const parts = [
     'Service',
     'NetworkPolicy',

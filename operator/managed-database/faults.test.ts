@@ -22,7 +22,7 @@ const add = (name: string, spec: Parameters<typeof databaseDraft>[1] = {}, where
 const wrong = ({ status }: ManagedDatabase): string[] =>
   (status?.conditions ?? []).filter(({ status }) => status === 'False').map(({ type, reason }) => `${type} ${reason}`)
 
-describe('what is not there', () => {
+describe('a request for something that is missing', () => {
   test('a size', async () => {
     await add('sizeless', { size: { name: 'huge', version: 1 } })
     const told = await patient.when('sizeless', hasCondition('Progressing', 'SizeNotFound'))
@@ -33,7 +33,7 @@ describe('what is not there', () => {
     await patient.when('sizeless', isPhase('available'))
   })
 
-  test('a size that goes away later takes nothing with it', async () => {
+  test('a size that is deleted later changes nothing', async () => {
     await patient.cluster().create('Size', sizeDraft('passing'))
     await add('stays', { size: { name: 'passing', version: 1 } })
     await patient.when('stays', found => isPhase('available')(found) && found.status?.operation === undefined)
@@ -53,7 +53,7 @@ describe('what is not there', () => {
     await patient.when('placeless', isPhase('available'))
   })
 
-  test('a region and a size: one condition names both', async () => {
+  test('a region and a size are named by one condition', async () => {
     await add('lost', { region: 'farther', size: { name: 'giant', version: 2 } })
     const told = await patient.when('lost', hasCondition('Ready', 'RegionNotFound'))
     expect(wrong(told)).toEqual(['Ready RegionNotFound'])
@@ -73,7 +73,7 @@ describe('what is not there', () => {
     expect(done.status?.endpoint?.port).toBe(31000)
   })
 
-  test('a port, for many: each gets the next that is given up, at once', async () => {
+  test('several databases without a port each get the next released port at once', async () => {
     const narrow = { ...regionDraft({ first: 31001, last: 31001 }), metadata: { name: 'narrower' } }
     await patient.cluster().create('Region', narrow)
     const names = ['one', 'two', 'three']
@@ -95,7 +95,7 @@ describe('what is not there', () => {
     }
   })
 
-  test('a port that a gateway cannot listen on is left for the next one', async () => {
+  test('a port on which a gateway cannot listen is replaced by the next one', async () => {
     await patient
       .cluster()
       .create('Region', { ...regionDraft({ first: 32000, last: 32001 }), metadata: { name: 'used' } })
@@ -118,7 +118,7 @@ describe('what is not there', () => {
 })
 
 describe('deadlines', () => {
-  test('a creation that takes too long has failed, and heals all the same', async () => {
+  test('a creation fails at its deadline, and heals afterwards', async () => {
     it.gateway().hold(true)
     await add('slow', {}, it)
     const failed = await it.when('slow', isPhase('failed'))
@@ -135,7 +135,7 @@ describe('deadlines', () => {
     expect((await it.tasksOf('slow')).map(found => found.status?.phase)).toEqual(['failed'])
   })
 
-  test('a change that takes too long leaves the database degraded, and no client sees modifying for ever', async () => {
+  test('a change that passes its deadline leaves the database degraded instead of modifying', async () => {
     await it.create('stuck')
     await it.when('stuck', found => found.status?.operation === undefined)
     it.gateway().hold(true)
@@ -146,7 +146,7 @@ describe('deadlines', () => {
     await it.when('stuck', isPhase('available'))
   })
 
-  test('a deletion does not wait for gateways where none lives, once the last one must have closed', async () => {
+  test('a deletion without a live gateway waits only until the last one must have closed', async () => {
     await patient.create('ungated', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
     await patient.gateway().stop()
     const { items } = await patient.cluster().list('Lease', {
@@ -169,7 +169,7 @@ describe('deadlines', () => {
     await patient.gone('ungated')
   })
 
-  test('a deletion that takes too long says so and goes on', async () => {
+  test('a deletion that passes its deadline reports it and continues', async () => {
     await it.create('sticky', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
     it.gateway().hold(true)
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'sticky' })

@@ -48,7 +48,7 @@ beforeEach(() => {
 })
 
 describe('a volume that grows late', () => {
-  test('keeps Postgres on the size it has until it has grown, then restarts it once', async () => {
+  test('keeps Postgres on the applied size until it has grown, then restarts it once', async () => {
     await it.create('late')
     const before = await made('late')
     volumes().growth = { mode: 'held' }
@@ -89,7 +89,7 @@ describe('a volume that grows late', () => {
 })
 
 describe('a growth that is refused', () => {
-  test('fails with the reason, leaves all as it was, and comes when it is admitted', async () => {
+  test('fails with the reason, changes nothing, and is done when it is admitted', async () => {
     await it.create('refused')
     const before = await made('refused')
     volumes().refusal = 'exceeded quota: storage'
@@ -114,7 +114,7 @@ describe('a growth that is refused', () => {
     expect((await resizes('refused')).map(status => status?.phase).sort()).toEqual(['failed', 'succeeded'])
   })
 
-  test('is asked for again by and by, not in a loop', async () => {
+  test('is requested again after a pause, not in a loop', async () => {
     await it.create('patient')
     volumes().refusal = 'the class cannot expand'
     asked.length = 0
@@ -129,7 +129,7 @@ describe('a growth that is refused', () => {
     expect(pauses[1]).toBeGreaterThanOrEqual(1_950)
   })
 
-  test('by a change back is over at once', async () => {
+  test('ends at once if the size is changed back', async () => {
     await it.create('regretted')
     const before = await made('regretted')
     volumes().refusal = 'exceeded quota: storage'
@@ -143,8 +143,8 @@ describe('a growth that is refused', () => {
   })
 })
 
-describe('a driver that cannot', () => {
-  test('is quoted in the Task', async () => {
+describe('a driver that cannot grow volumes', () => {
+  test('has its error in the Task', async () => {
     await it.create('limited')
     const before = await made('limited')
     volumes().growth = { mode: 'failing', message: 'the pool is full' }
@@ -159,8 +159,8 @@ describe('a driver that cannot', () => {
   })
 })
 
-describe('a request that came to nothing', () => {
-  test('is lowered where a size in between is asked for', async () => {
+describe('a request for storage that was not met', () => {
+  test('is lowered if a smaller growth is requested', async () => {
     await it.cluster().create('Size', sizeDraft('middle', { storageSize: '1536Mi' }))
     await it.create('lowered')
     volumes().growth = { mode: 'failing', message: 'the pool is full' }
@@ -175,7 +175,7 @@ describe('a request that came to nothing', () => {
 })
 
 describe('a size that does not exist', () => {
-  test('is told at once, and can be changed back; Postgres notices neither', async () => {
+  test('is reported at once and can be changed back, without a restart', async () => {
     await it.create('mistaken')
     const before = await made('mistaken')
     await resize('mistaken', { name: 'enormous', version: 1 })

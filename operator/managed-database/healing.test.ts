@@ -17,7 +17,7 @@ const remove = async (kind: KindName, database: string, child: keyof typeof chil
   return found?.metadata.uid
 }
 
-describe('comes back', () => {
+describe('the operator restores', () => {
   test.each([
     ['Service', 'service'],
     ['NetworkPolicy', 'service'],
@@ -42,7 +42,7 @@ describe('comes back', () => {
     expect(it.workload().postgres.initialised.get(database.status?.volume?.uid ?? '')).toBe(1)
   })
 
-  test('the certificate of the agent, where an operator of before there were agents issued the others, and nothing restarts', async () => {
+  test('the certificate of the agent without a restart if an older operator issued only the others', async () => {
     const before = await it.create('agentless', open)
     const pod = await it.child('Pod', 'agentless', 'pod')
     const found = await it.child('Secret', 'agentless', 'tls')
@@ -62,7 +62,7 @@ describe('comes back', () => {
     expect(after.status?.operation).toEqual(before.status?.operation)
   })
 
-  test('a route, on the port it had, with its rules', async () => {
+  test('a route with its port and its rules', async () => {
     const database = await it.create('lostroute', open)
     const id = await it.idOf('lostroute')
     const port = database.status?.endpoint?.port
@@ -74,7 +74,7 @@ describe('comes back', () => {
     await it.when('lostroute', hasCondition('Ready', 'Serving'))
   })
 
-  test('images that somebody changed in the pod, which stays', async () => {
+  test('images that somebody changed in the pod, without replacing it', async () => {
     await it.create('edited', open)
     const pod = await it.child('Pod', 'edited', 'pod')
     if (pod?.spec === undefined) throw new Error('no pod')
@@ -104,7 +104,7 @@ describe('comes back', () => {
     )
   })
 
-  test('credentials, made anew only where somebody asks for them', async () => {
+  test('credentials only if somebody requests new ones', async () => {
     const database = await it.create('lostsecret')
     const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
     const mark = data?.roles.app?.mark
@@ -127,7 +127,7 @@ describe('comes back', () => {
     await it.when('lostsecret', found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True')
   })
 
-  test('credentials that somebody made immutable, once they are created again', async () => {
+  test('credentials that somebody made immutable, by creating them again', async () => {
     await it.create('sealed')
     const secret = await it.child('Secret', 'sealed', 'credentials')
     if (secret === undefined) throw new Error('there are no credentials')
@@ -201,7 +201,7 @@ describe('a lost volume', () => {
     return claim
   }
 
-  test('is a failure, and never an empty database', async () => {
+  test('makes the database failed, and never starts an empty one', async () => {
     const database = await it.create('lostvolume', open)
     const id = await it.idOf('lostvolume')
     const { name } = (await lose('lostvolume')).metadata
@@ -277,7 +277,7 @@ describe('a lost volume', () => {
     expect(it.workload().postgres.initialised.get(restored.metadata.uid ?? '')).toBeUndefined()
   })
 
-  test("another system's data is a failure, and closes the endpoint", async () => {
+  test('with the data of another system makes the database failed and closes the endpoint', async () => {
     const database = await it.create('swapped', open)
     const uid = database.status?.volume?.uid ?? ''
     const data = it.workload().postgres.data.get(uid)
@@ -315,7 +315,7 @@ describe('a pod that does not run', () => {
     return () => it.workload().restart({ namespace: testNamespace, name: pod.metadata.name })
   }
 
-  test('is degraded, says why, and heals', async () => {
+  test('makes the database degraded with the reason, until it runs', async () => {
     await it.create('crashing')
     const heal = await crash('crashing', 1, 'LOG:  starting\nFATAL:  could not map anonymous shared memory')
     const degraded = await it.when('crashing', isPhase('degraded'))
@@ -327,7 +327,7 @@ describe('a pod that does not run', () => {
     await it.when('crashing', isPhase('available'))
   })
 
-  test('for want of space says so', async () => {
+  test('because the node has no space reports it', async () => {
     await it.create('full')
     const heal = await crash('full', 1, 'PANIC:  could not write to file "pg_wal/xlogtemp.1": No space left on device')
     const degraded = await it.when('full', hasCondition('VolumeReady', 'DiskFull'))
@@ -337,8 +337,8 @@ describe('a pod that does not run', () => {
   })
 })
 
-describe('what a user does', () => {
-  test('a volume filled up is told while Postgres still answers, and healed when there is room again', async () => {
+describe('a change by a user', () => {
+  test('a full volume is reported while Postgres answers, and cleared when there is space again', async () => {
     const database = await it.create('brimming')
     const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
     if (data === undefined) throw new Error('no data')
@@ -351,7 +351,7 @@ describe('what a user does', () => {
     await it.when('brimming', isPhase('available'))
   })
 
-  test('a password changed in Postgres is told and not fought', async () => {
+  test('a password changed in Postgres is reported and not overwritten', async () => {
     const database = await it.create('changed')
     const uid = database.status?.volume?.uid ?? ''
     it.workload().postgres.changePassword(uid, 'app', 'their own')
@@ -376,7 +376,7 @@ describe('what a user does', () => {
     expect((await it.child('Secret', 'copied', 'credentials'))?.data).not.toEqual(secret?.data)
   })
 
-  test("a foreign object under a child's name is left alone", async () => {
+  test("a foreign object with a child's name is not changed", async () => {
     const id = 'abcdef01-2345-4789-8abc-def012345678'
     const name = childNames.configuration(id, 1)
     const foreign = await it.cluster().create('ConfigMap', {
@@ -398,7 +398,7 @@ describe('keys of the installation', () => {
   test.each([
     [sealingKeySecret, 'SealingKeyMissing'],
     [authoritySecret, 'AuthorityMissing'],
-  ])('without %s nothing is written but that', async (name, reason) => {
+  ])('without %s only the condition is written', async (name, reason) => {
     const database = `without${name === authoritySecret ? 'authority' : 'key'}`
     await it.create(database)
     const secret = await it.cluster().get('Secret', { namespace: systemNamespace, name })

@@ -44,8 +44,8 @@ async function setReady(name: string, isReady: boolean): Promise<void> {
 const restart = async (name: string) =>
   it.workload().restart({ namespace: testNamespace, name: childNames.pod(await it.idOf(name), 1) })
 
-describe('slow is not broken', () => {
-  test('a database whose looks are all too slow goes on being available, and is looked at no more often', async () => {
+describe('slow probes', () => {
+  test('leave a database available, and are not repeated more often', async () => {
     const database = await it.create('slow', open)
     dataOf(database).isSlow = true
     const before = await looksAt('slow')
@@ -68,7 +68,7 @@ describe('slow is not broken', () => {
     expect((await looksAt('slow')) - before).toBeLessThanOrEqual(4)
   })
 
-  test('an operator that starts anew looks by and by at what serves', async () => {
+  test('of serving databases are spread over time after a restart of the operator', async () => {
     await it.create('calm', open)
     await it.when('calm', ({ status }) => status?.operation === undefined)
     // Times are kept in whole seconds: it serves for longer than its Postgres has been there.
@@ -88,8 +88,8 @@ describe('slow is not broken', () => {
   })
 })
 
-describe('a Postgres that only the gateway finds gone', () => {
-  test('is looked at once it says so, and no sooner', async () => {
+describe('a Postgres that only the gateway reports as unreachable', () => {
+  test('is probed when the gateway reports it, and not earlier', async () => {
     const database = await it.create('unreachable', open)
     const { podIP = '' } = (await podOf('unreachable')).status ?? {}
     const prober = () => it.workload().postgres.prober.get(podIP) ?? 0
@@ -107,7 +107,7 @@ describe('a Postgres that only the gateway finds gone', () => {
 })
 
 describe('a Postgres that only the operator reaches', () => {
-  test('is not ready once a gateway says so and a login by its Service fails as well, and is again once that succeeds', async () => {
+  test('is not ready if a gateway reports it and a login through its Service fails, until a login succeeds', async () => {
     const database = await it.create('unrouted', open)
     await it.when('unrouted', found => condition(found, 'Ready')?.status === 'True')
     const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
@@ -123,7 +123,7 @@ describe('a Postgres that only the operator reaches', () => {
 })
 
 describe('a port that another process takes while the database is at rest', () => {
-  test('makes it degraded with the reason, until the gateway listens again; the port stays its own', async () => {
+  test('makes it degraded with the reason until the gateway listens again on the same port', async () => {
     await it.create('porttaken', open)
     const { status } = await it.when('porttaken', found => found.status?.operation === undefined)
     const port = status?.endpoint?.port ?? 0
@@ -138,7 +138,7 @@ describe('a port that another process takes while the database is at rest', () =
 })
 
 describe('a write to WAL that hangs', () => {
-  test("is told by the pod's readiness, and ends nothing", async () => {
+  test('makes the pod not ready, and stops nothing', async () => {
     await it.create('hangs', open)
     const { uid } = (await podOf('hangs')).metadata
     await setReady('hangs', false)
@@ -150,7 +150,7 @@ describe('a write to WAL that hangs', () => {
     await it.when('hangs', isPhase('available'))
   })
 
-  test('is found by a look where the pod is older than its probe', async () => {
+  test('is found by a probe of the operator if the pod has no WAL probe', async () => {
     const database = await it.create('oldhangs', open)
     dataOf(database).walHangs = true
     await forgetProbe('oldhangs')
@@ -160,7 +160,7 @@ describe('a write to WAL that hangs', () => {
     expect(degraded.status?.volume).toEqual(database.status?.volume)
   })
 
-  test('is not looked for by a commit where the pod itself does', async () => {
+  test('is not probed by a commit if the pod has a WAL probe', async () => {
     const database = await it.create('probes', open)
     dataOf(database).walHangs = true
     await restart('probes')
@@ -170,7 +170,7 @@ describe('a write to WAL that hangs', () => {
   })
 })
 
-test('a disk that is full is told by the pod, and told apart from one that hangs by a look: clients can read', async () => {
+test('a full disk makes the pod not ready, and a probe distinguishes it from a disk that hangs', async () => {
   const database = await it.create('full', open)
   dataOf(database).isFull = true
   await setReady('full', false)
@@ -188,7 +188,7 @@ test('a disk that is full is told by the pod, and told apart from one that hangs
   await it.when('full', isPhase('available'))
 })
 
-test('pages that do not match their checksum are said loudly, of a database that goes on serving', async () => {
+test('pages with a wrong checksum are reported while the database serves', async () => {
   const database = await it.create('damaged', open)
   dataOf(database).checksumFailures = { count: 3, databases: ['app'], lastAt: '2026-01-02T03:04:05Z' }
   await restart('damaged')

@@ -27,7 +27,7 @@ import {
 const it = useInstallation()
 
 describe('create', () => {
-  test('ends available, with everything recorded', async () => {
+  test('ends available, with a complete status', async () => {
     const database = await it.create('made', {
       ipAllowlist: { rules: [{ cidr: '203.0.113.7/24' }, { cidr: '10.0.0.1' }] },
     })
@@ -51,7 +51,7 @@ describe('create', () => {
     expect(task).toMatchObject({ spec: { name: 'create-managed' }, status: { phase: 'succeeded' } })
   })
 
-  test('beside one whose id begins alike, as by chance two replicas may mint them, waits and touches nothing', async () => {
+  test('waits and changes nothing if another database has an id with the same beginning', async () => {
     const [first, second] = ['019c1f2a-5b3c-7d4e-8f60-718293a4b5c6', '019c1f2a-5b3c-7d4e-9f60-000000000001']
     await it.cluster().create('ManagedDatabase', databaseDraft('alike', {}, first))
     const before = await it.when('alike', found => isPhase('available')(found) && found.status?.operation === undefined)
@@ -71,7 +71,7 @@ describe('create', () => {
     expect((await it.database('alike'))?.status?.phase).toBe('available')
   })
 
-  test('keeps the host label that an older operator gave an id of such a kind', async () => {
+  test('keeps the host label of an older operator', async () => {
     const id = '019c1f2b-0000-7d4e-8f60-718293a4b5c6'
     await it.cluster().create('ManagedDatabase', databaseDraft('told', {}, id))
     const made = await it.when('told', found => isPhase('available')(found) && found.status?.operation === undefined)
@@ -93,7 +93,7 @@ describe('create', () => {
     expect((await it.routesOf(id))[0]?.label).toBe('told-019c1f2b')
   })
 
-  test('takes id and task of the API', async () => {
+  test('takes id and Task from the API', async () => {
     const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
     const taskId = '11111111-2222-4333-8444-555555555555'
     const draft = databaseDraft('fromapi', {}, id)
@@ -114,7 +114,7 @@ describe('create', () => {
     expect(tasks.map(task => [task.metadata.name, task.status?.phase])).toEqual([[`task-${taskId}`, 'succeeded']])
   })
 
-  test('opens nothing before the roles are there, and never wider than asked', async () => {
+  test('opens the route only after the roles exist, and only for the allowlist', async () => {
     const seen: string[] = []
     const routes = createInformer(it.cluster(), 'ConfigMap', {
       labels: { [labels.component]: 'route' },
@@ -130,7 +130,7 @@ describe('create', () => {
     expect(seen).toEqual(['[]', '["192.0.2.0/24"]'])
   })
 
-  test('makes a pod that the restricted standard admits', async () => {
+  test('creates a pod that the restricted pod security standard admits', async () => {
     await it.create('restricted')
     const set = await it.child('StatefulSet', 'restricted', 'statefulSet')
     const pod = set?.spec?.template.spec
@@ -165,7 +165,7 @@ describe('create', () => {
 })
 
 describe('change', () => {
-  test('an allowlist is in force only when every gateway says so', async () => {
+  test('an allowlist is applied only when every gateway has acknowledged it', async () => {
     await it.create('listed')
     await it.when('listed', found => found.status?.operation === undefined)
     it.gateway().hold(true)
@@ -214,7 +214,7 @@ describe('change', () => {
     expect(tasks.map(task => task.spec.name)).toContain('update-managed-size')
   })
 
-  test('suspend stops Postgres and keeps its volume; resume brings it back', async () => {
+  test('suspend stops Postgres and keeps its volume; resume starts it again', async () => {
     const before = await it.create('paused', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
     await editSpec(it.cluster(), 'paused', spec => ({ ...spec, suspended: true }))
     const suspended = await it.when('paused', isPhase('suspended'))
@@ -227,7 +227,7 @@ describe('change', () => {
     expect([...it.workload().postgres.initialised.values()].every(count => count === 1)).toBe(true)
   })
 
-  test('suspend waits for a backup that is being taken, and goes on as soon as it has ended', async () => {
+  test('suspend waits for a running backup, and continues as soon as it has ended', async () => {
     await it.create('backedup')
     const databaseId = await it.idOf('backedup')
     await giveSnapshots(it.cluster())
@@ -248,7 +248,7 @@ describe('change', () => {
     expect(await it.child('Pod', 'backedup', 'pod')).toBeUndefined()
   })
 
-  test('suspend waits for a backup that the operator has not been told of yet', async () => {
+  test('suspend waits for a backup that the caches do not know yet', async () => {
     await it.create('lagging')
     const databaseId = await it.idOf('lagging')
     await giveSnapshots(it.cluster())
@@ -272,7 +272,7 @@ describe('change', () => {
     expect(taken?.status?.phase).toBe('completed')
   })
 
-  test('a volume grows by itself as it fills, without a restart or a task, and events tell of it', async () => {
+  test('a volume grows automatically as it fills, without a restart or a Task, and events report it', async () => {
     const before = await it.create('filling', {
       storage: { autogrow: { atPercent: 80, stepPercent: 50, maxSize: '4Gi' } },
     })
@@ -297,7 +297,7 @@ describe('change', () => {
     expect(told.find(({ reason }) => reason === 'VolumeGrows')?.message).toBe('it grows from 1Gi to 1536Mi')
   })
 
-  test('a full volume grows, and Postgres comes back on it by itself', async () => {
+  test('a full volume grows, and Postgres starts again on it', async () => {
     const autogrow = { atPercent: 80, stepPercent: 50, maxSize: '1500Mi' }
     const before = await it.create('brimming', { storage: { autogrow } })
     const uid = before.status?.volume?.uid ?? ''
@@ -324,7 +324,7 @@ describe('change', () => {
       { ipAllowlist: { rules: [{ cidr: '192.0.2.1' }] }, size: { name: 'large', version: 1 } },
       'update-managed',
     ],
-  ])('%s, changed without the API, is named by what changed', async (what, change, operation) => {
+  ])('%s, changed without the API, is an operation named by the change', async (what, change, operation) => {
     for (const isOlder of [false, true]) {
       const name = `renamed${what.replaceAll(/[^a-z]/g, '')}${isOlder ? 'older' : ''}`
       const before = await it.create(name)
@@ -343,7 +343,7 @@ describe('change', () => {
     }
   })
 
-  test('an upgrade makes no task and no modifying of what an older operator left', async () => {
+  test('an upgrade creates no Task and no modifying phase for objects of an older operator', async () => {
     await it.create('upgraded', { ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } })
     const settled = await it.when('upgraded', found => found.status?.operation === undefined)
     const pod = await it.child('Pod', 'upgraded', 'pod')
@@ -366,7 +366,7 @@ describe('change', () => {
     expect((await it.child('Pod', 'upgraded', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
   })
 
-  test('of its configuration comes into force by a reload, once it is mounted, under a pod that goes on', async () => {
+  test('of the configuration is applied by a reload after it is mounted, without a restart', async () => {
     const before = await it.create('reloaded')
     const uid = before.status?.volume?.uid ?? ''
     await it.when('reloaded', found => found.status?.operation === undefined)
@@ -388,7 +388,7 @@ describe('change', () => {
     expect(await it.tasksOf('reloaded')).toHaveLength(1)
   })
 
-  test('of its configuration that Postgres does not take is said, and never reloaded', async () => {
+  test('of the configuration that Postgres refuses is reported and not reloaded', async () => {
     const before = await it.create('refusing')
     const uid = before.status?.volume?.uid ?? ''
     const data = it.workload().postgres.data.get(uid)
@@ -410,7 +410,7 @@ describe('change', () => {
     )
   })
 
-  test('what is asked last counts, and the operation before it fails', async () => {
+  test('the last request counts, and the operation of the previous one fails', async () => {
     await it.create('hurried')
     it.gateway().hold(true)
     await editSpec(it.cluster(), 'hurried', spec => ({ ...spec, ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }))
@@ -431,7 +431,7 @@ describe('change', () => {
 describe('delete', () => {
   const remove = (name: string) => it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name })
 
-  test('closes the endpoint first, and leaves nothing', async () => {
+  test('closes the endpoint first, and leaves no object', async () => {
     const database = await it.create('finished', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
     const id = database.metadata.labels?.[labels.id] ?? ''
     it.gateway().hold(true)
@@ -454,7 +454,7 @@ describe('delete', () => {
     expect(task?.status?.phase).toBe('succeeded')
   })
 
-  test('waits while protection is on, and goes on serving', async () => {
+  test('waits while deletion protection is on, and the database serves', async () => {
     await it.create('guardedone', { deletionProtection: true })
     await remove('guardedone')
     const blocked = await it.when('guardedone', hasCondition('DeletionBlocked', 'DeletionProtected'))
@@ -465,7 +465,7 @@ describe('delete', () => {
     await it.gone('guardedone')
   })
 
-  test('a creation that a deletion overtakes fails in plain words', async () => {
+  test('makes a running creation fail with a plain message', async () => {
     it.gateway().hold(true)
     await it.cluster().create('ManagedDatabase', databaseDraft('overtaken'))
     await it.when('overtaken', hasCondition('EndpointReady', 'AcknowledgementPending'))

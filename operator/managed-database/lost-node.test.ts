@@ -44,7 +44,7 @@ beforeEach(async () => {
 afterEach(() => it.cluster().delete('Node', { name }))
 
 describe('a database on a silent node', () => {
-  test('is degraded, says what to do, and serves again when the node comes back', async () => {
+  test('is degraded with advice, and serves again when the node comes back', async () => {
     await it.create('silent')
     const before = (await podOf('silent')).metadata.uid
     await setHeartbeat('Unknown')
@@ -59,7 +59,7 @@ describe('a database on a silent node', () => {
     expect((await podsOf('silent')).map(pod => pod.metadata.uid)).toEqual([before])
   })
 
-  test('that is evicted waits with one pod alone, until somebody says that the machine is off', async () => {
+  test('that is evicted waits with its one pod until somebody marks the node as out of service', async () => {
     await it.create('evicted')
     const { metadata } = await podOf('evicted')
     // A pod whose kubelet confirms nothing stays, as one with a finalizer does.
@@ -81,7 +81,7 @@ describe('a database on a silent node', () => {
     expect((await podsOf('evicted')).map(each => each.metadata.uid)).not.toEqual([metadata.uid])
   })
 
-  test('says the same of a suspension and of a deletion that wait for it', async () => {
+  test('reports the same for a suspension and a deletion that wait for it', async () => {
     await it.create('leaving')
     const { metadata } = await podOf('leaving')
     const held = { ...(await podOf('leaving')), metadata: { ...metadata, finalizers: ['example.com/kubelet'] } }
@@ -103,7 +103,7 @@ describe('a database on a silent node', () => {
     await it.gone('leaving')
   })
 
-  test('is not looked for where nothing is amiss, and one that cannot be read is no fault', async () => {
+  test('is not read if the pod is healthy, and a node that cannot be read is no error', async () => {
     await it.cluster().delete('Node', { name })
     await it.create('nodeless')
     await setReady('nodeless', 'False')
@@ -117,7 +117,7 @@ describe('a database on a silent node', () => {
 
 const taint = { key: outOfServiceTaint, value: 'nodeshutdown', effect: 'NoExecute' }
 
-describe('what a node says', () => {
+describe('the state of a node', () => {
   const told = (status: string | undefined, taints: object[] = []) =>
     lostNode(
       nodeFacts({

@@ -8,7 +8,7 @@ import { databaseDraft, eventually } from '../testing/installation.ts'
 const it = useInstallation()
 useBranches(it)
 
-test('goes, though no Task can be created in it any more', async () => {
+test('a namespace that is being deleted is deleted with its databases, though no Task can be created in it', async () => {
   const namespace = 'short'
   await it.cluster().create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
   const database = databaseDraft('brief')

@@ -14,7 +14,7 @@ const operation = {
 }
 const of = (given: Given, at = now) => requestedRotations(observedOf(given).database, at)
 
-test('a rotation is asked for until it is done, and given up at the deadline of its operation', () => {
+test('a rotation is pending until it is done, and fails at the deadline of its operation', () => {
   expect(of({})).toEqual({ asked: {}, isGivenUp: false })
   const asked = { app: expect.stringMatching(/^[0-9a-f]{16}$/) }
   expect(of(asking)).toEqual({ asked, isGivenUp: false })

@@ -52,7 +52,7 @@ describe('problems of actions', () => {
 describe('Events', () => {
   const reasons = (before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus) =>
     eventsOf(before, after).map(({ type, reason }) => `${type} ${reason}`)
-  test('tell of beginnings, phases and what needs somebody, once', () => {
+  test('report starts, phases and what needs an administrator, once', () => {
     const started = status({ VolumeReady: no('Pending', '') }, { phase: 'creating', operation })
     expect(reasons(undefined, started)).toEqual(['Normal OperationStarted'])
     const lost = status({ VolumeReady: no('VolumeLost', 'gone') }, { phase: 'failed', operation })
@@ -61,20 +61,20 @@ describe('Events', () => {
     const changed = status({ CredentialsReady: yes('PasswordChangedByUser', 'app') }, { phase: 'available' })
     expect(reasons(status({}, { phase: 'available' }), changed)).toEqual(['Warning PasswordChangedByUser'])
   })
-  test('tell of retention that verification holds back, once', () => {
+  test('report retention that verification blocks, once', () => {
     const before = status({}, { phase: 'available' })
     const held = status({ RetentionHeld: yes('BeforeFailedVerification', 'kept') }, { phase: 'available' })
     expect(reasons(before, held)).toEqual(['Warning BeforeFailedVerification'])
     expect(reasons(held, held)).toEqual([])
   })
-  test('tell of a restart with another size as it begins', () => {
+  test('report a restart with another size when it starts', () => {
     const growing = status({ SizeApplied: no('Growing', 'small is in force') })
     const restarting = status({ SizeApplied: no('Restarting', 'large comes') })
     expect(reasons(status({}), growing)).toEqual([])
     expect(reasons(growing, restarting)).toEqual(['Normal Restarting'])
     expect(reasons(restarting, restarting)).toEqual([])
   })
-  test('tell of a volume that grows by itself, each step once, and of what hinders it', () => {
+  test('report each step of automatic growth once, and what blocks it', () => {
     const since = '2026-01-01T00:00:00Z'
     const has = (capacity: string, growsTo?: string, findings: Findings = {}) =>
       status(findings, { storage: { capacity, since, ...(growsTo === undefined ? {} : { growsTo }) } })

@@ -77,7 +77,7 @@ const settled = (name: string) =>
   it.when(name, found => found.status?.operation === undefined && found.status?.volume?.volumeName !== undefined)
 
 describe('a volume', () => {
-  test('says whose it is, and is on record by its name', async () => {
+  test('has owner marks, and is recorded by name', async () => {
     await it.create('named', open)
     const { status } = await settled('named')
     const claim = await claimOf('named')
@@ -106,7 +106,7 @@ describe.each([
     return { name, before, pod }
   }
 
-  test('is retained at once, while Postgres serves on, and the condition says so', async () => {
+  test('is retained at once while Postgres serves, and a condition reports it', async () => {
     const { name, pod } = await endangered('told')
     const told = await it.when(name, isSecured)
     expect(condition(told, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeBeingDeleted' })
@@ -129,7 +129,7 @@ describe.each([
     expect(tasks.find(({ spec }) => spec.name === 'update-managed-size')?.status?.phase).toBe('succeeded')
   })
 
-  test('takes a new claim when the database is suspended, and serves by it afterwards', async () => {
+  test('takes a new claim when the database is suspended, and serves with it afterwards', async () => {
     const { name, before } = await endangered('suspended')
     await editSpec(it.cluster(), name, spec => ({ ...spec, suspended: true }))
     await it.when(
@@ -147,7 +147,7 @@ describe.each([
     await expectRescued(name, before)
   })
 
-  test('goes with its data when the database is deleted', async () => {
+  test('is deleted with its data when the database is deleted', async () => {
     const { name, before } = await endangered('torndown')
     const id = await it.idOf(name)
     await it.when(name, isSecured)
@@ -160,7 +160,7 @@ describe.each([
     expect(it.workload().postgres.data.has(before.status?.volume?.uid ?? '')).toBe(false)
   })
 
-  test('stops no pod before it is retained, whatever is asked', async () => {
+  test('is retained before any request stops its pod', async () => {
     isVolumeHeld = true
     try {
       const { name, before, pod } = await endangered('held')
@@ -186,7 +186,7 @@ describe.each([
 })
 
 describe('a suspended database', () => {
-  test('whose claim nothing holds keeps its volume when somebody deletes that', async () => {
+  test('keeps its volume when somebody deletes its unused claim', async () => {
     await it.create('resting', open)
     const before = await settled('resting')
     await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: true }))
@@ -217,8 +217,8 @@ describe('a suspended database', () => {
   })
 })
 
-describe('a volume of no class', () => {
-  test('gets a claim of none, whatever class the cluster puts in by default', async () => {
+describe('a volume without a storage class', () => {
+  test('gets a claim without a class even if the cluster has a default class', async () => {
     await it.create('classless', open)
     const before = await settled('classless')
     const [volume] = await eventually(
@@ -238,8 +238,8 @@ describe('a volume of no class', () => {
   })
 })
 
-describe('a claim that went past all protection', () => {
-  test.each(['Retain', 'Delete'] as const)('is lost only where the volume, set to %s, is gone too', async policy => {
+describe('a claim that was deleted by force', () => {
+  test.each(['Retain', 'Delete'] as const)('is lost only if the volume with policy %s is gone too', async policy => {
     const name = `forced${policy.toLowerCase()}`
     await it.create(name, open)
     const before = await settled(name)
@@ -259,7 +259,7 @@ describe('a claim that went past all protection', () => {
   })
 })
 
-describe('another claim under the name of the one on record', () => {
+describe('another claim with the name of the recorded one', () => {
   /** While no operator is there, somebody takes the claim away by force and makes another; Postgres runs on. */
   const usurped = async (name: string) => {
     await it.create(name, open)
@@ -283,7 +283,7 @@ describe('another claim under the name of the one on record', () => {
     return { before, claim, runs }
   }
 
-  test('stops no Postgres on its volume, which is kept, and gives way to a claim for that', async () => {
+  test('does not stop Postgres, whose volume is retained, and is replaced by a claim for that volume', async () => {
     const { before, claim, runs } = await usurped('usurped')
     await runs()
     const told = await it.when('usurped', found => /are kept/.test(condition(found, 'VolumeReady')?.message ?? ''))
@@ -306,7 +306,7 @@ describe('another claim under the name of the one on record', () => {
     await expectRescued('usurped', before)
   })
 
-  test('has Postgres stopped for a suspension only once its volume is kept', async () => {
+  test('allows a suspension to stop Postgres only after the volume is retained', async () => {
     isVolumeHeld = true
     try {
       const { before, runs } = await usurped('usurpedheld')

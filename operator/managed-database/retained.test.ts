@@ -46,8 +46,8 @@ const initialised = () => [...it.workload().postgres.initialised.values()].reduc
 const claims = (id: string) =>
   it.cluster().list('PersistentVolumeClaim', { namespace: testNamespace, labels: { [labels.database]: id } })
 
-describe('the volume of a database that was put back without anything else', () => {
-  test('is taken over, with its data', async () => {
+describe('the retained volume of a database that was recreated alone', () => {
+  test('is adopted with its data', async () => {
     const before = await it.create('retained', open)
     const id = await it.idOf('retained')
     const volume = await deleteTenant(before, id)
@@ -62,7 +62,7 @@ describe('the volume of a database that was put back without anything else', () 
     expect((await claims(id)).items).toHaveLength(1)
   })
 
-  test('is told where nobody knows which one it is, and nothing is begun beside it', async () => {
+  test('is reported if several match, and no empty volume is created', async () => {
     const before = await it.create('doubtful', open)
     const id = await it.idOf('doubtful')
     const name = await deleteTenant(before, id)

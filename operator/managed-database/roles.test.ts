@@ -29,7 +29,7 @@ async function asBefore(id: string): Promise<void> {
   await older.replace('Service', { ...service, spec: { ...service.spec, selector } })
 }
 
-test('a database from before roles keeps its pod and selector, until a restart gives both a role', async () => {
+test('a database of an operator without roles keeps its pod and selector until a restart adds the role to both', async () => {
   await it.create('older')
   const id = await it.idOf('older')
   expect(await selectorOf(id)).toMatchObject({ [labels.role]: 'primary' })

@@ -54,8 +54,8 @@ const restarted = (name: string, value: string) =>
       visiblePhase(found) === 'available',
   )
 
-describe('another image in the configuration', () => {
-  test('restarts nothing, makes no task and nothing modifying, and is what a crash does not bring', async () => {
+describe('a changed image in the configuration', () => {
+  test('restarts nothing, creates no Task, and is not applied by a crash', async () => {
     await it.create('kept')
     await atRest('kept')
     await resolved('kept', `docker.io/library/postgres@${digest('a')}`)
@@ -100,7 +100,7 @@ describe('another image in the configuration', () => {
     ['an id alone', digest('b')],
     ['a name made up for the occasion', `docker.io/library/import-2026-01-01@${digest('b')}`],
     ['none', ''],
-  ])('is kept by its name where the node has no digest that could be pulled: %s', async (what, imageID) => {
+  ])('is kept by its name if the node has no digest that can be pulled: %s', async (what, imageID) => {
     const name = `named${what.replaceAll(/[^a-z]/g, '')}`
     await it.create(name)
     await atRest(name)
@@ -110,7 +110,7 @@ describe('another image in the configuration', () => {
     expect(imageOf(await setOf(name))).toBe('postgres:18')
   })
 
-  test('a pinned image stays as it was resolved at a restart, too: a tag that moved upgrades nothing', async () => {
+  test('does not replace a pinned image at a restart if only its tag was moved', async () => {
     await it.create('pinned')
     await atRest('pinned')
     await resolved('pinned', `docker.io/library/postgres@${digest('c')}`)
@@ -126,7 +126,7 @@ describe('another image in the configuration', () => {
     expect((await it.database('pinned'))?.status?.pendingRestart).toBeUndefined()
   })
 
-  test('is taken by a size, and by a database that is resumed', async () => {
+  test('is applied by a resize and by a resumption', async () => {
     await it.create('grown')
     await it.create('resumed')
     await atRest('grown')
@@ -158,7 +158,7 @@ describe('another image in the configuration', () => {
     lastState: { terminated: { exitCode: 137, message: '' } },
   })
 
-  test('is not brought by a Postgres that was killed once, and mends one that cannot run', async () => {
+  test('is not applied if Postgres was killed once, but if the pod cannot run', async () => {
     await it.create('killed')
     await atRest('killed')
     await upgrade('postgres:18.7')
@@ -179,7 +179,7 @@ describe('another image in the configuration', () => {
     await upgrade('postgres:18')
   })
 
-  test('what an older operator left is kept as it stands, its image pinned to what runs', async () => {
+  test('keeps the pod of an older operator, with its image pinned to the running one', async () => {
     await it.create('older')
     await atRest('older')
     await it.stopOperator()
@@ -219,7 +219,7 @@ describe('another image in the configuration', () => {
 })
 
 describe('a restart', () => {
-  test('that kubectl asks for happens once, as a task of its own', async () => {
+  test('requested with kubectl happens once, with a Task of its own', async () => {
     await it.create('asked')
     await atRest('asked')
     const before = await podOf('asked')
@@ -251,7 +251,7 @@ describe('a restart', () => {
     expect((await podOf('asked')).metadata.uid).toBe(after.metadata.uid)
   })
 
-  test('that is asked for no more is nothing that was asked: no task, and nothing modifying', async () => {
+  test('whose request was removed creates no Task and no modifying phase', async () => {
     await it.create('withdrawn')
     await atRest('withdrawn')
     await ask('withdrawn', 'please')
@@ -284,7 +284,7 @@ describe('a restart', () => {
     expect(await it.child('Pod', 'asleep', 'pod')).toBeUndefined()
   })
 
-  test('of a database whose claim somebody deletes is the stop that gives its volume another', async () => {
+  test('of a database whose claim was deleted gives the volume a new claim', async () => {
     await it.create('guarded')
     const before = await atRest('guarded')
     const claim = await it.child('PersistentVolumeClaim', 'guarded', 'claim')

@@ -71,7 +71,7 @@ const made = async (name: string) => {
 }
 
 describe('a rotation', () => {
-  test('that kubectl asks for gives its role a new password, as a Task, and touches no other', async () => {
+  test('requested with kubectl changes the password of its role alone, with a Task', async () => {
     await made('asked')
     const before = await shown('asked')
     // What a user makes of another role is the user's.
@@ -113,7 +113,7 @@ describe('a rotation', () => {
     expect((await it.tasksOf('several')).map(({ spec }) => spec.name)).toContain('rotate-password-managed')
   })
 
-  test('mends a password that its user changed, and one after another is each a new one', async () => {
+  test('replaces a password that a user changed, and each rotation creates a new one', async () => {
     await made('mended')
     const { uid = '' } = (await it.child('PersistentVolumeClaim', 'mended', 'claim'))?.metadata ?? {}
     it.workload().postgres.changePassword(uid, 'app', 'of my own')
@@ -125,7 +125,7 @@ describe('a rotation', () => {
     expect(await valid('mended')).toEqual(passwordsOf(second))
   })
 
-  test('taken away after it was done asks for nothing', async () => {
+  test('whose request is removed after it was done changes nothing', async () => {
     await made('withdrawn')
     const done = await settledAfter('withdrawn', await ask('withdrawn', { app: 'please' }))
     const before = await shown('withdrawn')
@@ -136,7 +136,7 @@ describe('a rotation', () => {
     expect(await it.tasksOf('withdrawn')).toHaveLength(2)
   })
 
-  test('of a suspended database fails, and its passwords stay', async () => {
+  test('of a suspended database fails, and its passwords are unchanged', async () => {
     await made('asleep')
     const before = await shown('asleep')
     await editSpec(it.cluster(), 'asleep', spec => ({ ...spec, suspended: true }))
@@ -151,7 +151,7 @@ describe('a rotation', () => {
     expect(await valid('asleep')).toEqual(passwordsOf(before))
   })
 
-  test('asked for with a new database is none', async () => {
+  test('requested with a new database is no operation', async () => {
     const { metadata } = await it.cluster().create('ManagedDatabase', {
       apiVersion: 'espalier.dev/v1alpha1',
       kind: 'ManagedDatabase',
@@ -165,7 +165,7 @@ describe('a rotation', () => {
   })
 })
 
-test('an operator that was frozen before it set a password sets none that was replaced since', async () => {
+test('an operator that was frozen before it set a password does not set a replaced one', async () => {
   await made('overtaken')
   const { access } = it.workload().postgres
   const [frozen, thawed, over] = [1, 2, 3].map(() => Promise.withResolvers<void>()) as [
@@ -193,7 +193,7 @@ test('an operator that was frozen before it set a password sets none that was re
   await first.stop()
 })
 
-describe('a rotation that Postgres does not take in time', () => {
+describe('a rotation that Postgres does not apply in time', () => {
   const configuration = { deadlines: { ...testConfiguration.deadlines, modifyingMs: 3000 } }
   const refusing = () => {
     const { access } = it.workload().postgres
@@ -211,7 +211,7 @@ describe('a rotation that Postgres does not take in time', () => {
     await it.startOperator(options)
   }
 
-  test('fails; the password before stays valid, and is shown again', async () => {
+  test('fails; the previous password stays valid and is shown again', async () => {
     await made('refused')
     const before = await shown('refused')
     await restartWith({ configuration, administrator: refusing() })
@@ -239,7 +239,7 @@ describe('a rotation that Postgres does not take in time', () => {
     expect(await valid('refused')).toEqual(passwordsOf(next))
   })
 
-  test('while Postgres is gone, is put right once it answers, whichever password it has', async () => {
+  test('while Postgres is unreachable is corrected when it answers, whichever password it has', async () => {
     for (const isTaken of [false, true]) {
       const name = `gone${isTaken}`
       await made(name)

@@ -13,17 +13,17 @@ const before = status.conditions?.find(({ type }) => type === 'CredentialsReady'
 const mintedAt = (text: string) => ({ credentials: { ...credentials, mintedAt: text } })
 
 describe('credentials', () => {
-  test('that the roles have are in order', () => {
+  test('that the roles have are ready', () => {
     expect(found({})).toEqual(inOrder)
   })
-  test('that are not there are being minted', () => {
+  test('that do not exist are being minted', () => {
     expect(found({ rest: { credentials: { state: 'absent' } }, status: { volume: undefined } })).toEqual({
       status: 'False',
       reason: 'Minting',
       message: 'the credentials are being minted',
     })
   })
-  test('that are gone are not made anew before somebody asks', () => {
+  test('that are lost are not minted again without a request', () => {
     const gone = (rest: object = {}): Given => ({ rest: { credentials: { state: 'absent' }, ...rest } })
     expect(found(gone())).toMatchObject({ status: 'False', reason: 'CredentialsLost' })
     expect(actionsOf(gone())).toContainEqual({ do: 'find-credentials' })
@@ -33,7 +33,7 @@ describe('credentials', () => {
     const late = { rotations: { ...asked.rotations, isGivenUp: true } }
     expect(found(gone(late))?.reason).toBe('CredentialsLost')
   })
-  test('that cannot be read are said to be so, with what mends it', () => {
+  test('that are not readable are reported with the fix', () => {
     const message = 'sealed with another key'
     expect(found({ rest: { credentials: { state: 'unreadable', message } } })).toMatchObject({
       status: 'False',
@@ -44,7 +44,7 @@ describe('credentials', () => {
   test('that the roles have not yet are pending', () => {
     expect(found({ answer: { rolesInOrder: false } })).toEqual(pending)
   })
-  test('that are being replaced are valid as they were, until that is done or is given up', () => {
+  test('during a rotation are valid until it is done or fails', () => {
     const rotated = { app: 'r', admin: 'r' }
     const replaced = { ...credentials, previous: ['app' as const, 'admin' as const], rotations: rotated }
     const of = (isGivenUp: boolean) =>
@@ -54,7 +54,7 @@ describe('credentials', () => {
     expect(of(true)).toMatchObject({ status: 'False', reason: 'RotationUnsettled' })
     expect(of(true)?.message).toMatch(/^app, admin: the password was not replaced in time/)
   })
-  test('in a Secret that others made immutable keep clients in, and say why no password is replaced', () => {
+  test('in an immutable Secret stay valid, and report why no password is replaced', () => {
     const asked = { app: 'r' }
     const immutable = { ...credentials, isImmutable: true as const }
     const given: Given = { rest: { credentials: immutable, rotations: { asked, isGivenUp: false } } }
@@ -69,7 +69,7 @@ describe('credentials', () => {
     expect(actionsOf(mutable)).toContainEqual(expect.objectContaining({ do: 'rotate-passwords' }))
     expect(found({ ...given, answer: { rolesInOrder: false } })).toEqual(pending)
   })
-  test('that a user changed are named, of each role', () => {
+  test('that a user changed are named by role', () => {
     const changed = found({ answer: { changedByUser: ['app', 'admin'] } })
     expect(changed).toMatchObject({ status: 'True', reason: 'PasswordChangedByUser' })
     expect(changed?.message).toMatch(/^app, admin: the password was changed in Postgres/)
@@ -82,16 +82,16 @@ describe('credentials', () => {
     ['that was started anew', { pod: { run: 'another' } }],
     ['that refuses', { answer: { state: 'refused', reason: 'auth', message: 'no' } }],
   ]
-  test.each(silences)('of a Postgres %s are as they were last found', (_, given) => {
+  test.each(silences)('of a Postgres %s keep the last known state', (_, given) => {
     expect(found(given)).toEqual(inOrder)
     const changed = { reason: 'PasswordChangedByUser', message: 'app: the password was changed' }
     expect(found({ ...given, conditions: { CredentialsReady: changed } })).toEqual({ status: 'True', ...changed })
   })
-  test.each(silences)('of a Postgres %s are pending where they were never found in order', (_, given) => {
+  test.each(silences)('of a Postgres %s are pending if they were never ready', (_, given) => {
     expect(found({ ...given, conditions: { CredentialsReady: { status: 'False' } } })).toEqual(pending)
     expect(found({ ...given, status: { conditions: [] } })).toEqual(pending)
   })
-  test.each(silences)('of a Postgres %s are pending where they were minted since', (_, given) => {
+  test.each(silences)('of a Postgres %s are pending if they were minted since', (_, given) => {
     const { lastTransitionTime = '' } = before ?? {}
     expect(found({ ...given, rest: mintedAt(lastTransitionTime) })).toEqual(inOrder)
     expect(found({ ...given, rest: mintedAt('2026-01-02T00:00:00Z') })).toEqual(pending)

@@ -51,7 +51,7 @@ const asked = { app: 'new' }
 const forget = { do: 'forget-previous-passwords' }
 const takeBack = { do: 'take-back-passwords', roles: ['app'] }
 
-describe('what is done', () => {
+describe('the action of a rotation', () => {
   test.each<[string, Case, object[]]>([
     ['nothing where nothing is asked', {}, []],
     ['a new password', { asked }, [{ do: 'rotate-passwords', rotations: asked }]],
@@ -83,7 +83,7 @@ describe('what is done', () => {
   })
 })
 
-describe('what is waited for', () => {
+describe('the wait of a rotation', () => {
   test.each<[string, Case, RegExp | undefined, string[], string[]]>([
     ['nothing', {}, undefined, [], []],
     ['a new password', { asked }, /making a new one for the password of app/, ['app'], []],
@@ -101,15 +101,15 @@ describe('what is waited for', () => {
   })
 })
 
-describe('what is said', () => {
-  test('of what cannot be opened is what is asked for', () => {
+describe('the message of a rotation', () => {
+  test('of unreadable credentials names the request', () => {
     const unreadable = observed({ asked, credentials: { state: 'unreadable', message: '' } })
     expect(stepOf(unreadable)).toBe('making a new one for the password of app')
     expect([unfinishedIn(unreadable), rolesToRevert(unreadable)]).toEqual([['app'], []])
     expect(stepOf(observed({ credentials: { state: 'unreadable', message: '' } }))).toBeUndefined()
   })
 
-  test('before Postgres was ever looked at is what is asked for', () => {
+  test('before the first probe of Postgres names the request', () => {
     const unseen = { ...observed({ asked }), postgres: undefined }
     expect([rotation(unseen, undefined), unfinishedIn(unseen)]).toEqual([[], ['app']])
   })
@@ -127,7 +127,7 @@ describe('what is said', () => {
     expect(step({ credentials: credentialsOf({ rotations: both }) })).toBeUndefined()
   })
 
-  test('of one that has failed says until when it could have been', () => {
+  test('of a failed one has its deadline', () => {
     expect(givenUpMessage(['app'], '2026-01-01T00:00:00Z')).toBe(
       'the password of app could not be replaced by 2026-01-01T00:00:00Z, and will not be any more: ask again',
     )

@@ -38,7 +38,7 @@ const checked = (name: string, at: number, error?: string, faults?: number): Bac
     },
   })
 
-describe('of backups', () => {
+describe('the condition of backups', () => {
   test.each<[string, Given]>([
     ['that are taken as a matter of course', {}],
     ['that are taken as asked', { spec: { backup: { durable: false, schedule: '0 3 * * *' } }, rest: { ...atomic } }],
@@ -53,7 +53,7 @@ describe('of backups', () => {
     ['of which none that was scheduled failed', of(backup('one', '1', 'failed', { purpose: 'user' }))],
     ['of which the last that was checked is sound', of(checked('a', 1, 'it is damaged', 2), checked('b', 2))],
     ['of which nobody has checked any', of(two, backup('three', '3', 'completed'))],
-  ])('%s nothing is said', (_, given) => {
+  ])('is absent: %s', (_, given) => {
     expect(found(given)).toBeUndefined()
   })
 
@@ -139,12 +139,12 @@ describe('of backups', () => {
       'LastBackupFailed',
       /failed: $/,
     ],
-  ])('%s that is said', (_, given, reason, message) => {
+  ])('is present: %s', (_, given, reason, message) => {
     expect(found(given)).toEqual({ status: 'False', reason, message: expect.stringMatching(message) })
   })
 })
 
-describe('of retention', () => {
+describe('the condition of retention', () => {
   const kept = (name: string, daysAgo: number, verification?: 'verified' | 'failed'): Backup => {
     const time = new Date(now - daysAgo * 24 * 3600_000).toISOString()
     const one = backup(name, '0', 'completed', { finishedAt: time, ...(verification ? { verification } : {}) })
@@ -152,10 +152,10 @@ describe('of retention', () => {
   }
   const of = (...backups: Backup[]) => retentionFinding(observedOf({ rest: { ...atomic, backups } }), now)
 
-  test('nothing is said where age and count alone decide', () => {
+  test('is absent if age and count alone decide', () => {
     expect(of(kept('old', 9, 'verified'), kept('new', 1, 'verified'))).toBeUndefined()
   })
-  test('it is said what verification keeps, and what to do', () => {
+  test('reports what verification keeps, and what to do', () => {
     expect(of(kept('old', 9, 'verified'), kept('new', 1))).toEqual({
       ...{ status: 'True', reason: 'NewestVerified' },
       message:

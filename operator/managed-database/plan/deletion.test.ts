@@ -131,11 +131,11 @@ describe('a deletion', () => {
     ['several', [branch, goingBranch], 'deleting 2 branches'],
     ['one, and the record of another', [branch, failed('Deleted', 'deleted')], 'deleting a branch'],
     ['records alone', [failed('Deleted', 'deleted')], 'deleting what is on record of branches'],
-  ])('says how many branches go: %s', (_, branches, message) => {
+  ])('reports how many branches are deleted: %s', (_, branches, message) => {
     expect(teardownStep(observedOf({ branches }), settled.owner, now).message).toBe(message)
   })
 
-  test('takes branches first', () => {
+  test('deletes branches first', () => {
     const taken = { ...gone, kind: 'Branch', uid: 'Branch-uid' }
     expect(step({ branches: [branch], backups: [backup], isEmpty: false })).toEqual({ actions: [taken], progress: 10 })
     expect(step({ branches: [goingBranch], isEmpty: false }), 'and waits for them').toEqual({
@@ -143,19 +143,19 @@ describe('a deletion', () => {
       progress: 10,
     })
   })
-  test('leaves branches that wait for a database of its name', () => {
+  test('keeps branches that wait for a database of its name', () => {
     const waiting = { ...branch, spec: { ...branch.spec, databaseId: '' } }
     expect(step({ branches: [waiting] })).toEqual(finished)
   })
-  test('takes what is its own before its backups', () => {
+  test('deletes the children before the backups', () => {
     expect(step({ backups: [backup], isEmpty: false })).toMatchObject({ progress: 20 })
   })
-  test('takes its backups, unless they are to be kept', () => {
+  test('deletes the backups unless they are to be kept', () => {
     const taken = { ...gone, kind: 'Backup', uid: 'Backup-uid' }
     expect(step({ backups: [backup] })).toEqual({ actions: [taken], progress: 85 })
     expect(step({ backups: [backup], spec: { deletion: { keepBackups: true } } })).toEqual(finished)
   })
-  test('is over when nothing is left', () => {
+  test('ends when nothing is left', () => {
     expect(step({})).toEqual(finished)
     expect(step({ isEmpty: false }).actions).not.toContainEqual({ do: 'finish-deletion' })
   })

@@ -26,8 +26,8 @@ const applied = (restart: string | undefined, appliedHash = 'older') => {
   return { appliedHash, appliedDigests: { hash: appliedHash, members } }
 }
 
-describe('a restart that is asked for', () => {
-  test('is none where none is', () => {
+describe('a requested restart', () => {
+  test('is not due if none was requested', () => {
     expect(of({})).toEqual(none)
   })
   test.each<[string, Given, boolean]>([
@@ -49,14 +49,14 @@ describe('a restart that is asked for', () => {
   ])('%s', (_, given, is) => {
     expect(of(given)).toEqual(is ? { ...none, marks: { ...none.marks, restart: mark } } : none)
   })
-  test('is given up at the deadline of its operation, and is not done after that', () => {
+  test('fails at the deadline of its operation, and is not done afterwards', () => {
     const given = { ...asking, status: { operation: operationOf() } }
     expect(of(given, now + 29_999).marks.restart).toBe(mark)
     expect(of(given, now + 30_000)).toEqual({ ...none, isGivenUp: true })
     expect(of({ ...given, status: { operation: operationOf('older') } }, now + 30_000).marks.restart).toBe(mark)
     expect(of(asking, now + 30_000).marks.restart).toBe(mark)
   })
-  test('is not given up where none is asked for, whatever else has come to its end', () => {
+  test('is not marked as failed if none was requested, whichever operation has ended', () => {
     const { appliedHash = '' } = onRecord
     const over: Given = {
       status: { operation: { ...operationOf(appliedHash), name: 'update-managed' } },
@@ -64,7 +64,7 @@ describe('a restart that is asked for', () => {
     }
     expect(of(over, now + 30_000)).toEqual(none)
   })
-  test('is not given up by a pod that had it, nor where there is no pod to be stopped', () => {
+  test('is not marked as failed if the pod was restarted or no pod exists', () => {
     const late = (pod: Given['pod']) => of({ ...asking, status: { operation: operationOf() }, pod }, now + 30_000)
     expect(late({ marks: { restart: mark, maintenance: undefined } })).toMatchObject({
       isGivenUp: false,
@@ -74,7 +74,7 @@ describe('a restart that is asked for', () => {
   })
 })
 
-describe('the restart in a window', () => {
+describe('the restart in a maintenance window', () => {
   const startedAt = timestamp(now)
   const window: Given = { status: { maintenance: { restart: 'w', startedAt } } }
   const told = [{ reason: 'Settings', message: 'a', since: startedAt }]
@@ -99,12 +99,12 @@ describe('the restart in a window', () => {
   ])('%s', (_, given, is) => {
     expect(of(given)).toEqual(is ? { ...none, marks: { ...none.marks, maintenance: 'w' } } : none)
   })
-  test('is none once the window is over', () => {
+  test('is not due after the window', () => {
     const given = { ...window, pod: older }
     expect(of(given, now + maintenanceMs - 1).marks.maintenance).toBe('w')
     expect(of(given, now + maintenanceMs)).toEqual(none)
   })
-  test('waits for Postgres where only it knows', () => {
+  test('waits for Postgres if only Postgres knows whether it is due', () => {
     const unsure = { ...window, answer: undefined, status: { ...window.status, pendingRestart: told } }
     expect(of(unsure)).toEqual({ ...none, isUnsure: true })
     expect(of({ ...unsure, status: { pendingRestart: told } })).toEqual(none)

@@ -13,7 +13,7 @@ const since = (ms: number): Given => ({
 })
 const toldOf = (given: Given) => conditionOf(planOf(given).status, 'DeletionForced')
 
-test('force that no deletion follows is shown, and removed after ten minutes', () => {
+test('a force annotation without a deletion is reported, and removed after ten minutes', () => {
   expect(toldOf({})).toBeUndefined()
   expect(toldOf({ metadata: { annotations: { [annotations.force]: 'false' } } })).toBeUndefined()
   const first = planOf(forced)
@@ -24,7 +24,7 @@ test('force that no deletion follows is shown, and removed after ten minutes', (
   expect(toldOf({ conditions: { DeletionForced: { status: 'True' } } }), 'nor is it told of without').toBeUndefined()
 })
 
-test('force stays on a database that is being deleted', () => {
+test('a force annotation is kept on a database that is being deleted', () => {
   const metadata = { ...forced.metadata, deletionTimestamp: timestamp(now) }
   const { actions, status } = planOf({ ...since(3600_000), metadata })
   expect(actions).not.toContainEqual({ do: 'remove-force' })

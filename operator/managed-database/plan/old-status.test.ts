@@ -54,7 +54,7 @@ const withStatus = (world: World, status: Partial<ManagedDatabaseStatus>) => {
 }
 const ago = (world: World, minutes: number) => new Date(world.now - minutes * 60_000).toISOString()
 
-describe('of a restart in a window', () => {
+describe('an old status of a restart in a maintenance window', () => {
   const waiting = [{ reason: 'Image', message: 'another image', since: '2025-01-01T00:00:00Z' }]
   const toldBySettings = [{ reason: 'Settings', message: 'shared_buffers', since: '2025-01-01T00:00:00Z' }]
 
@@ -87,7 +87,7 @@ describe('of a restart in a window', () => {
     expect(statusOf(world).pendingRestart).toBeUndefined()
   })
 
-  test('that settings waited for, as far as is known, asks Postgres first', () => {
+  test('that pending settings waited for asks Postgres first', () => {
     const world = serving()
     withStatus(world, {
       maintenance: { restart: 'w', startedAt: ago(world, 1) },
@@ -99,7 +99,7 @@ describe('of a restart in a window', () => {
     expect(planned.status.maintenance?.endedAt).toBeUndefined()
   })
 
-  test('that is due restarts once, and its end changes nothing', () => {
+  test('that is due restarts once, and its end changes nothing else', () => {
     const world = serving()
     const before = podOf(world)?.metadata.uid
     world.podSettings = { ...world.podSettings, priorityClassName: 'databases' }
@@ -113,13 +113,13 @@ describe('of a restart in a window', () => {
   })
 })
 
-describe('of a restart that was asked for', () => {
+describe('an old status of a requested restart', () => {
   const putBack = (world: World, { metadata, spec, status }: ManagedDatabase) => {
     const generation = (database(world).metadata.generation ?? 1) + 1
     world.database = { ...database(world), metadata: { ...metadata, generation }, spec, ...(status ? { status } : {}) }
   }
 
-  test('and that has been, before another one, restarts nothing', () => {
+  test('that was done before another one restarts nothing', () => {
     const world = serving()
     restarted(world, 'first')
     const backup = structuredClone(database(world))
@@ -128,7 +128,7 @@ describe('of a restart that was asked for', () => {
     expectUntouched(world)
   })
 
-  test('nor without its status', () => {
+  test('without status restarts nothing', () => {
     const world = serving()
     restarted(world, 'first')
     const { metadata, spec } = structuredClone(database(world))
@@ -138,7 +138,7 @@ describe('of a restart that was asked for', () => {
     expectUntouched(world, { mayTell: true })
   })
 
-  test('and that went on when it was copied, long ago', () => {
+  test('that was running when it was copied long ago restarts nothing', () => {
     const world = serving()
     ask(world, 'first')
     round(world)
@@ -151,7 +151,7 @@ describe('of a restart that was asked for', () => {
     expectUntouched(world)
   })
 
-  test('that could not be done in time is given up, and that is said', () => {
+  test('that missed its deadline fails and is reported', () => {
     const world = serving()
     ask(world, 'first')
     round(world)
@@ -170,8 +170,8 @@ describe('of a restart that was asked for', () => {
   })
 })
 
-describe('of a size', () => {
-  test('that was in force before, on a volume that is short of the present one, restarts nothing', () => {
+describe('an old status of a size', () => {
+  test('that was applied before, on a volume smaller than requested now, restarts nothing', () => {
     const world = serving({ size: { name: 'large', version: 1 } })
     const [place, claim] = [...world.objects].find(([key]) => key.startsWith('PersistentVolumeClaim/')) ?? []
     if (place === undefined || claim === undefined) throw new Error('there is a claim')
@@ -185,14 +185,14 @@ describe('of a size', () => {
   })
 })
 
-describe('of a volume', () => {
+describe('an old status of a volume', () => {
   test.each<[string, (volume: NonNullable<ManagedDatabaseStatus['volume']>) => typeof volume]>([
     ['as it was before its claim was replaced', volume => ({ ...volume, uid: 'older', volumeName: 'older' })],
     [
       'of another database that had its name',
       () => ({ claim: 'db-other-1-data', uid: 'other', volumeName: 'other', systemIdentifier: 'other' }),
     ],
-  ])('%s, stops nothing and is put right', (_, older) => {
+  ])('%s, stops nothing and is corrected', (_, older) => {
     const world = serving()
     const { volume } = statusOf(world)
     if (volume === undefined) throw new Error('there is a record')
@@ -202,7 +202,7 @@ describe('of a volume', () => {
   })
 })
 
-test('nor does an operation that ran, a phase of then, or all of a status that is gone', () => {
+test('an old operation, an old phase or a missing status restarts nothing', () => {
   const world = serving()
   const hash = statusOf(world).appliedHash ?? ''
   const operation = {

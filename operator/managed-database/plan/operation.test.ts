@@ -59,29 +59,29 @@ const progress = (status: 'True' | 'False', reason: string, message: string) => 
   conditions: { Progressing: { status, reason, message } },
 })
 
-describe('at rest', () => {
-  test('no operation runs, and all that was asked is said to be in force', () => {
+describe('without an operation', () => {
+  test('everything requested is reported as applied', () => {
     expect(stateOf({})).toMatchObject({
       ...{ operation: undefined, appliedHash: hash, progressing: 'False', reason: 'Completed' },
       message: 'everything asked is in force',
     })
   })
-  test('a database that was never asked for anything says that there is nothing to be done', () => {
+  test('a database without a request reports that nothing is to be done', () => {
     const { reason, message } = stateOf({ status: { conditions: [] } })
     expect([reason, message]).toEqual(['Completed', 'nothing to be done'])
   })
-  test('what has failed and has come right since is no failure any more', () => {
+  test('a failure that has healed is not reported any more', () => {
     expect(stateOf(progress('False', 'DeadlineExceeded', 'not done'))).toMatchObject({
       ...{ reason: 'Completed', message: 'everything asked is in force', operation: undefined },
     })
   })
-  test('what has failed is said for as long as it is so, and what is merely waited for is no operation', () => {
+  test('a failure is reported while it lasts, and waiting alone starts no operation', () => {
     const failed = progress('False', 'DeadlineExceeded', 'not done')
     const down = { ...failed, pod: undefined }
     expect(stateOf(down)).toMatchObject({ operation: undefined, reason: 'DeadlineExceeded', message: 'not done' })
     expect(stateOf({ pod: undefined })).toMatchObject({ reason: 'Completed' })
   })
-  test('what cannot go on says why', () => {
+  test('a blocked pass reports its reason', () => {
     const silent = { name: 'node-1', silentSince: '2026-01-01T00:00:00Z', isOutOfService: false }
     expect(stateOf({ rest: { node: silent } })).toMatchObject({
       ...{ operation: undefined, progressing: 'False', reason: 'NodeLost' },
@@ -90,7 +90,7 @@ describe('at rest', () => {
   })
 })
 
-describe('what is asked begins an operation', () => {
+describe('a request starts an operation', () => {
   const begun = (name: string, given: Given) => ({
     ...{ taskId: derivedId(`${uid}/${hashOf(given)}/2`), name, hash: hashOf(given), startedAt: timestamp(now) },
     deadlineAt: timestamp(now + deadlines.modifyingMs),
@@ -106,18 +106,18 @@ describe('what is asked begins an operation', () => {
     expect(stateOf(given).operation).toEqual(begun(name, given))
   })
 
-  test('of which nothing is in force before its end', () => {
+  test('whose request is not recorded as applied before it ends', () => {
     expect(stateOf(asked)).toMatchObject({
       ...{ appliedHash: hash, phase: 'modifying', progressing: 'True', reason: 'OpeningEndpoint' },
     })
   })
-  test('that creates the database, with the time that takes, where nothing was ever in force', () => {
+  test('of creation, with its deadline, if nothing was applied before', () => {
     const { operation, phase } = stateOf({ ...generation, status: { appliedHash: undefined }, pod: undefined })
     expect([operation?.name, phase]).toEqual(['create-managed', 'creating'])
     expect(operation?.deadlineAt).toBe(timestamp(now + deadlines.creatingMs))
   })
 
-  describe('after an operator that kept no digests, named by what the children were made for', () => {
+  describe('named by the existing children if an older operator recorded no digests', () => {
     const old: Given = { status: { appliedHash: 'older', appliedDigests: undefined }, metadata: { generation: 2 } }
     const template = (annotation: Record<string, string>) => ({
       ...statefulSet,
@@ -158,7 +158,7 @@ describe('what is asked begins an operation', () => {
     })
   })
 
-  describe('by the Task of the API', () => {
+  describe('with the Task of the API', () => {
     const annotated = (operation: Partial<Operation>, given: Given = asked): Given => ({
       ...given,
       metadata: {
@@ -173,7 +173,7 @@ describe('what is asked begins an operation', () => {
         },
       },
     })
-    test('where it is for what is asked', () => {
+    test('if the Task is for this request', () => {
       expect(stateOf(annotated({})).operation).toMatchObject({ taskId, name: 'update-managed-ip-allowlists' })
       expect(stateOf({ ...annotated({}), rest: { annotatedTask: running } }).operation?.taskId).toBe(taskId)
     })
@@ -181,44 +181,44 @@ describe('what is asked begins an operation', () => {
       ['is of something that was asked before', annotated({ hash: 'older' })],
       ['has ended', { ...annotated({}), rest: { annotatedTask: ended } }],
       ['is of a deletion', annotated({ name: 'delete-managed' })],
-    ])('and one of its own where that %s', (_, given) => {
+    ])('and with a Task of its own if that Task %s', (_, given) => {
       expect(stateOf(given).operation?.taskId).toBe(derivedId(`${uid}/${hashOf(asked)}/2`))
     })
   })
 })
 
-describe('an operation in hand', () => {
-  test('goes on until all that was asked is in force', () => {
+describe('a running operation', () => {
+  test('continues until everything requested is applied', () => {
     expect(stateOf(inHand())).toMatchObject({
       ...{ operation: operationOf({ hash: hashOf(asked) }), appliedHash: hash, progressing: 'True' },
       ...{ reason: 'OpeningEndpoint', message: 'the rules are being written' },
     })
   })
-  test('gives way to another where something else is asked meanwhile', () => {
+  test('is replaced by another one if the request changes', () => {
     const { operation } = stateOf(inHand(asked, { hash: 'older' }))
     expect(operation).toMatchObject({ taskId: derivedId(`${uid}/${hashOf(asked)}/2`), hash: hashOf(asked) })
   })
-  test('gives way to another where it was a deletion that is no more', () => {
+  test('is replaced by another one if it was a deletion that was withdrawn', () => {
     expect(stateOf(inHand(asked, { name: 'delete-managed' })).operation?.name).toBe('update-managed-ip-allowlists')
   })
-  test('is done once that is so, and is kept with its outcome for its Task', () => {
+  test('ends when the request is applied, and is kept with its outcome for its Task', () => {
     const given = inHand({ ...asked, children: { route: assessmentOf(asked).desired.route } })
     expect(stateOf(given)).toMatchObject({
       ...{ operation: operationOf({ hash: hashOf(asked) }), appliedHash: hashOf(asked), progressing: 'False' },
       ...{ reason: 'Completed', message: 'everything asked is in force' },
     })
   })
-  test('fails with what is fatal', () => {
+  test('fails with a fatal finding', () => {
     expect(stateOf(inHand({ ...asked, children: { claim: undefined } }))).toMatchObject({
       ...{ operation: operationOf({ hash: hashOf(asked) }), appliedHash: hashOf(asked), progressing: 'False' },
       ...{ reason: 'VolumeLost', phase: 'failed' },
     })
   })
-  test('fails with what waiting does not mend', () => {
+  test('fails with a finding that waiting does not resolve', () => {
     const given = inHand({ spec: { size: { name: 'huge', version: 1 } }, rest: { size: undefined } })
     expect(stateOf(given)).toMatchObject({ progressing: 'False', reason: 'SizeNotFound', appliedHash: hashOf(given) })
   })
-  test('fails at its deadline and not before, and what it was for is still tried', () => {
+  test('fails at its deadline and not before, and the request is still tried', () => {
     const deadline = now + 60_000
     expect(stateOf(inHand(), deadline - 1)).toMatchObject({ progressing: 'True', reason: 'OpeningEndpoint' })
     expect(stateOf(inHand(), deadline)).toMatchObject({
@@ -236,7 +236,7 @@ describe('an operation that has ended', () => {
   test.each<[string, Task | undefined]>([
     ['has not said so', running],
     ['is not there yet', undefined],
-  ])('is kept with its outcome while its Task %s, whatever is asked meanwhile', (_, task) => {
+  ])('is kept with its outcome while its Task %s, even if the request changes', (_, task) => {
     const maintenance = { restart: 'w', startedAt: timestamp(now) }
     const kept = {
       operation: operationOf(),
@@ -250,7 +250,7 @@ describe('an operation that has ended', () => {
       maintenance,
     })
   })
-  test('is gone once its Task has, and what is asked begins another', () => {
+  test('is removed when its Task has ended, and a new request starts another one', () => {
     expect(stateOf({ ...given, rest: { task: ended } })).toMatchObject({ operation: undefined, reason: 'Completed' })
     expect(stateOf({ ...given, ...asked, rest: { task: ended } }).operation).toMatchObject({
       ...{ name: 'update-managed-ip-allowlists', startedAt: timestamp(now) },
@@ -258,7 +258,7 @@ describe('an operation that has ended', () => {
   })
 })
 
-describe('a size that comes into force after its own operation has failed', () => {
+describe('a size that is applied after its own operation has failed', () => {
   const large = size && {
     ...size,
     spec: { ...size.spec, name: 'large', shape: { ...size.spec.shape, storageSize: '2Gi' } },
@@ -286,7 +286,7 @@ describe('a size that comes into force after its own operation has failed', () =
       appliedHash: hashOf(rest),
     })
   })
-  test('goes on as that', () => {
+  test('continues as that operation', () => {
     const begun = { ...rest, ...inHand(rest, { name: 'update-managed-size' }) }
     expect(stateOf({ ...begun, status: { ...rest.status, ...begun.status } }).operation?.taskId).toBe(taskId)
   })
@@ -306,7 +306,7 @@ describe('a restart', () => {
     )[0]
   const late = now - 1000 + deadlines.modifyingMs
 
-  test('in the window of a region is an operation where it brings something', () => {
+  test('in a maintenance window is an operation if it changes something', () => {
     const { operation, phase, progressing, message } = stateOf(inWindow())
     expect(operation).toEqual({
       ...{ taskId: derivedId(`${uid}/maintenance/w`), name: 'restart-managed', hash },
@@ -315,32 +315,32 @@ describe('a restart', () => {
     expect([phase, progressing]).toEqual(['modifying', 'True'])
     expect(message).toMatch(/, in the region's maintenance window$/)
   })
-  test('in a window is none where it brings nothing, and has ended well', () => {
+  test('in a maintenance window is no operation if it changes nothing, and counts as succeeded', () => {
     expect(stateOf(inWindow({}))).toMatchObject({
       ...{ operation: undefined, maintenance: { ...window, endedAt: timestamp(now), outcome: 'completed' } },
     })
   })
-  test('in a window is none while nobody knows whether it brings something', () => {
+  test('in a maintenance window is no operation while it is unknown whether it changes something', () => {
     const pendingRestart = [{ reason: 'Settings', message: 'a', since: timestamp(now) }]
     const unsure = inWindow({ answer: undefined, status: { pendingRestart, maintenance: window } })
     expect(stateOf(unsure).operation).toBeUndefined()
     expect(planOf(unsure).awaitsPostgres).toBe(true)
   })
-  test('in a window has failed where it takes too long, and comes right where it is done after all', () => {
+  test('in a maintenance window fails at its deadline, and succeeds if it is done later', () => {
     const failed = { ...window, endedAt: timestamp(late), outcome: 'failed' as const }
     expect(stateOf(inWindow({ pod: undefined }), late - 1).maintenance).toEqual(window)
     expect(stateOf(inWindow({ pod: undefined }), late).maintenance).toEqual(failed)
     expect(stateOf(inWindow({ pod: undefined }, failed), late + 5000).maintenance).toEqual(failed)
     expect(stateOf(inWindow({}, failed), late + 5000).maintenance).toEqual({ ...failed, outcome: 'completed' })
   })
-  test('in a window has failed at once with what is fatal', () => {
+  test('in a maintenance window fails at once with a fatal finding', () => {
     expect(stateOf(inWindow({ children: { claim: undefined } })).maintenance).toEqual({
       ...window,
       endedAt: timestamp(now),
       outcome: 'failed',
     })
   })
-  test('in a window is done where the database is suspended meanwhile', () => {
+  test('in a maintenance window ends if the database is suspended meanwhile', () => {
     const suspended: Given = {
       spec: { suspended: true },
       pod: undefined,
@@ -352,12 +352,12 @@ describe('a restart', () => {
       window,
     )
   })
-  test('in a window that has ended well is left as it is', () => {
+  test('in a maintenance window that has succeeded is not changed', () => {
     const done = { ...window, endedAt: timestamp(now), outcome: 'completed' as const }
     expect(stateOf(inWindow({ pod: undefined }, done), late).maintenance).toEqual(done)
     expect(stateOf({}).maintenance).toBeUndefined()
   })
-  test('is done where a size waits for its volume meanwhile', () => {
+  test('ends even if a size waits for its volume', () => {
     const growing = size && { ...size, spec: { ...size.spec, shape: { ...size.spec.shape, storageSize: '2Gi' } } }
     const given: Given = {
       status: { maintenance: window },
@@ -368,19 +368,19 @@ describe('a restart', () => {
     expect(stateOf({ ...given, spec, status, rest: { size: growing } }).maintenance?.outcome).toBe('completed')
   })
 
-  describe('that is asked for', () => {
+  describe('on request', () => {
     const marked = (given: Given = {}): Given => ({
       ...given,
       metadata: { generation: 2, annotations: { [annotations.restart]: 'now' }, ...given.metadata },
     })
     const askedHash = desiredHash({ ...database.spec, restart: 'now' })
 
-    test('is an operation, and no word of a window is said of it', () => {
+    test('is an operation that does not mention a maintenance window', () => {
       const { operation, message, progressing } = stateOf(marked())
       expect([operation?.name, operation?.hash, progressing]).toEqual(['restart-managed', askedHash, 'True'])
       expect(message).not.toMatch(/window/)
     })
-    test('is given up at its deadline, and not done when nobody counts on it any more', () => {
+    test('fails at its deadline and is not done afterwards', () => {
       const next = written(marked())
       const operation = operationOf({ name: 'restart-managed', hash: askedHash })
       const given = marked({
@@ -396,7 +396,7 @@ describe('a restart', () => {
         message: `not restarted by ${timestamp(deadline)}, and not any more: ask again`,
       })
     })
-    test('and is asked for no more is in force as it is', () => {
+    test('that is withdrawn counts as applied', () => {
       const applied = {
         appliedHash: askedHash,
         appliedDigests: { hash: askedHash, members: { ...onRecord.appliedDigests?.members, restart: 'x' } },

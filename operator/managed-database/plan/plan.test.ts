@@ -244,7 +244,7 @@ function expectedEnd(world: World): (DatabasePhase | undefined)[] {
 const snapshot = ({ database, objects }: World): string => canonicalJson([database, [...objects]])
 
 describe('plan', () => {
-  test('comes to rest where it should from anywhere, and keeps every promise on the way', () => {
+  test('converges from any state, and keeps every invariant at each step', () => {
     fc.assert(
       fc.property(starts, start => {
         const world = worldOf(start)
@@ -267,7 +267,7 @@ describe('plan', () => {
     )
   })
 
-  test('says of services that nothing runs them, as long as they are asked for', () => {
+  test('reports that requested services are not run', () => {
     const world = emptyWorld({})
     for (let count = 0; count < 3; count++) round(world)
     const observed = observedIn(world)
@@ -282,7 +282,7 @@ describe('plan', () => {
     expect(conditionOf(asked([]), 'ServicesReady')).toBeUndefined()
   })
 
-  test('keeps a disruption budget as long as one is asked for, and takes it away with the database', () => {
+  test('keeps a requested disruption budget, and deletes it with the database', () => {
     const world = emptyWorld({})
     const budgets = () => [...world.objects.keys()].filter(key => key.startsWith('PodDisruptionBudget/'))
     const rounds = (disruptionBudget: boolean) => {
@@ -297,7 +297,7 @@ describe('plan', () => {
     expect([world.database, budgets()]).toEqual([undefined, []])
   })
 
-  test('ends a restart in a window with a teardown, and not with a deletion that is blocked', () => {
+  test('ends a restart in a maintenance window at a teardown, but not at a blocked deletion', () => {
     const maintenance = { restart: 'w', startedAt: '2026-01-01T00:00:00Z' }
     const deleted = (deletionProtection: boolean) => {
       const world = emptyWorld({ deletionProtection })
@@ -318,7 +318,7 @@ describe('plan', () => {
     expect(deleted(false)).toEqual({ ...maintenance, endedAt: '2026-01-01T00:00:01Z' })
   })
 
-  test('gives a running database no new place before it is restarted for something else', () => {
+  test('applies a new placement only with a restart that has another reason', () => {
     const world = emptyWorld({})
     for (let count = 0; count < 15; count++) round(world)
     world.podSettings = { ...world.podSettings, priorityClassName: 'databases', terminationGracePeriodSeconds: 60 }
@@ -329,7 +329,7 @@ describe('plan', () => {
     }
   })
 
-  test('looks again soon at a volume that does not say whose it is, and not at one that does', () => {
+  test('runs again soon for a volume without owner marks, and not for a marked one', () => {
     const world = emptyWorld({})
     for (let count = 0; count < 15; count++) round(world)
     const observed = observedIn(world)
@@ -358,7 +358,7 @@ describe('plan', () => {
     expect([wakeAt(volume(true)), wakeAt(undefined)]).toEqual([undefined, undefined])
   })
 
-  test('is a function of what it is given', () => {
+  test('is deterministic and does not change its input', () => {
     fc.assert(
       fc.property(starts, start => {
         const world = worldOf(start)
@@ -369,7 +369,7 @@ describe('plan', () => {
     )
   })
 
-  test('without the keys does nothing but take off references to a database, and leaves none on what is its own', () => {
+  test('without the keys only removes owner references from the children', () => {
     fc.assert(
       fc.property(starts, start => {
         const world = worldOf(start)
@@ -397,7 +397,7 @@ describe('plan', () => {
     )
   })
 
-  test('never settles a change of rules that no gateway has acknowledged before its deadline', () => {
+  test('never applies an allowlist that no gateway has acknowledged before its deadline', () => {
     fc.assert(
       fc.property(starts, fc.integer({ min: 1, max: 20 }), (start, rounds) => {
         const world = worldOf({

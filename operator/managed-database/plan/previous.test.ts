@@ -112,7 +112,7 @@ test.each<[string, Given, string | undefined, isDeleted?: true]>([
 })
 
 describe('on record', () => {
-  test('is what the Restore says, which may go', () => {
+  test('is the volume that the Restore names, with leave to delete it', () => {
     const [volume] = of({ restores: [done(60_000, {})] }).volumes ?? []
     expect(volume).toMatchObject({
       ...{ incarnation: 1, claim: 'db-1-data', uid: 'old', restore: 'back', restoreUid: 'u' },
@@ -123,17 +123,17 @@ describe('on record', () => {
     expect(after.volumes).toEqual([volume])
     expect(after.wakeAt).toBe(now - 60_000 + day)
   })
-  test('one that completes under the name of another is not that', () => {
+  test('a Restore that has the name of another one does not count', () => {
     const failed = { ...recorded, restoredAt: undefined }
     const other = { ...done(day), metadata: { ...done(day).metadata, uid: 'v' } }
     const next = { ...other, status: { ...other.status, previous: { incarnation: 2, uid: 'x' } } }
     expect(of({ restores: [next], status: { previous: [failed] } }).volumes?.[0]?.reason).toBe('RestoreUnknown')
   })
-  test('stays as it is where no volume is known to serve', () => {
+  test('is not changed if no volume is known to serve', () => {
     const status = { previous: [recorded], volume: undefined }
     expect(of({ status, agreed: 'old' })).toMatchObject({ volumes: [recorded], actions: [] })
   })
-  test('is said with what it takes, and what is to be done', () => {
+  test('is reported with its size and what to do', () => {
     const two = { claims: [claim(1, 'old'), claim(3, 'third'), claim(4, 'new')], status: { incarnation: 4 } }
     expect(of(two).finding).toMatchObject({ reason: 'AwaitsAgreement' })
     expect(of(two).finding?.message).toMatch(
@@ -143,7 +143,7 @@ describe('on record', () => {
   })
 })
 
-test('no volume is deleted without an agreement but after a day, a restore that completed, and with its backup', () => {
+test('a previous volume without an agreement is deleted only after a day, a completed restore and with its backup', () => {
   const phases = fc.constantFrom('pending' as const, 'running' as const, 'completed' as const, 'failed' as const)
   const ms = fc.integer({ min: 0, max: 3 * day })
   const perhaps = fc.option(fc.constant(recorded), { nil: undefined })
@@ -171,7 +171,7 @@ test('no volume is deleted without an agreement but after a day, a restore that 
   )
 })
 
-test('is not deleted by its age while the clock is not trusted, and is by agreement', () => {
+test('a previous volume is not deleted by age while the clock is in doubt, but by agreement', () => {
   const old = { status: { previous: [recorded] }, restores: [], clockDoubt: 'the clock was set' }
   const kept = of(old)
   expect([kept.volumes?.[0]?.reason, kept.actions]).toEqual(['ClockDoubtful', []])

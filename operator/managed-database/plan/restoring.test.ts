@@ -32,14 +32,14 @@ const told = (given: Given, at = now) => {
 }
 const before = observedOf().database.status?.appliedHash
 
-describe('a restore that is asked for', () => {
-  test('is an operation, which says what the restore waits for', () => {
+describe('a requested restore', () => {
+  test('is an operation that reports what the restore waits for', () => {
     expect(told(asked())).toEqual({
       ...{ name: 'restore-managed', phase: 'restoring', appliedHash: before },
       progressing: 'True Starting: it starts',
     })
   })
-  test('is recorded by a Restore, where there is none', () => {
+  test('creates a Restore if there is none', () => {
     const observed = observedOf(asked())
     const recording = (restores: Restore[]) =>
       plan({ ...observed, previous: { claims: [], restores } }, now, { deadlines }).actions.filter(
@@ -56,23 +56,23 @@ describe('a restore that is asked for', () => {
     const { draft } = action ?? {}
     expect(recording([draft as Restore])).toEqual([])
   })
-  test('has as long as a restore takes, and is served from after that', () => {
+  test('has the deadline of a restore', () => {
     const deadlineAt = timestamp(now + 7_040_000)
     expect(statusOf(asked()).operation).toMatchObject({ startedAt: timestamp(now), deadlineAt })
   })
-  test('goes on whatever is wrong with the volume that it is to take the place of', () => {
+  test('continues even if the volume to be replaced has failed', () => {
     const lost: Given = { children: { ...children, claim: undefined } }
     expect(told(asked(open, lost))).toMatchObject({ phase: 'restoring', progressing: 'True Starting: it starts' })
     expect(told(asked({ ...open, state: 'completed' }, lost))).toMatchObject({ phase: 'failed', appliedHash: hash })
   })
-  test('has failed with the restore, and is not asked for again', () => {
+  test('fails with the Restore, and is not requested again', () => {
     const failed: RestoringFacts = { state: 'failed', reason: 'SnapshotLost', message: 'it is gone' }
     expect(told(asked(failed))).toMatchObject({
       ...{ name: 'restore-managed', phase: 'available', appliedHash: hash },
       progressing: 'False SnapshotLost: it is gone',
     })
   })
-  test('is done with the restore, once the database serves', () => {
+  test('ends with the Restore as soon as the database serves', () => {
     const completed: RestoringFacts = { state: 'completed', reason: 'Completed', message: 'm' }
     expect(told(asked(completed))).toMatchObject({
       ...{ phase: 'available', appliedHash: hash },
@@ -83,7 +83,7 @@ describe('a restore that is asked for', () => {
       progressing: 'True Starting: waiting for the pod',
     })
   })
-  test('is seen with whatever else is asked, and by its operation alone', () => {
+  test('is visible beside other requests, by its operation alone', () => {
     const more: Given = { spec: { ipAllowlist: { rules: [] } } }
     expect(told(asked(open, more))).toMatchObject({ name: 'update-managed', phase: 'restoring' })
     const operation = { ...{ taskId: 't', name: 'restore-managed' as const, hash }, startedAt: timestamp(now) }
@@ -96,7 +96,7 @@ describe('a restore that is asked for', () => {
   })
 })
 
-describe('an operation has as long as it takes', () => {
+describe('the deadline of an operation', () => {
   const generation = { metadata: { generation: 2 } }
   test.each<[string, Given, number]>([
     ['create-managed', { status: { appliedHash: undefined }, pod: undefined }, deadlines.creatingMs],
@@ -118,7 +118,7 @@ describe('a rotation', () => {
     metadata: { generation: 2, annotations: { [rotationAnnotations.app]: 'now' } },
     rest: { credentials, rotations: { asked: { app: 'now' }, isGivenUp } },
   })
-  test('has failed once it is given up, and says whose password is what it was', () => {
+  test('fails at its deadline, and reports which passwords are unchanged', () => {
     expect(told(rotating(false)).progressing).toMatch(/^True RotatingPasswords: /)
     expect(told(rotating(true)).progressing).toMatch(
       /^False DeadlineExceeded: the password of app could not be replaced/,
@@ -126,8 +126,8 @@ describe('a rotation', () => {
   })
 })
 
-describe('a restart in a window', () => {
-  test('gives way to what is asked meanwhile, which is no word of the window', () => {
+describe('a restart in a maintenance window', () => {
+  test('is replaced by an operation for a new request, which does not mention the window', () => {
     const maintenance = { restart: 'w', startedAt: timestamp(now - 1_000) }
     const given: Given = {
       ...{ status: { maintenance }, pod: { template: 'older' }, metadata: { generation: 2 } },

@@ -34,7 +34,7 @@ describe('a size whose volume does not grow', () => {
   const large = { name: 'large', version: 1 }
   const tasks = ({ tasks: all }: World) => [...all.values()].map(task => [task.spec.name, task.status?.phase])
 
-  test('yet, is modifying, and nothing of it is applied; then all of it is', () => {
+  test('yet, is modifying; it is applied as a whole after the growth', () => {
     const { world, before } = asking({}, 'held')
     expect(made(world)).toBe(before)
     expect(statusOf(world)).toMatchObject({ phase: 'modifying', size: small })
@@ -48,7 +48,7 @@ describe('a size whose volume does not grow', () => {
     ])
   })
 
-  test('by its deadline, has its operation recorded before Postgres restarts, once the volume has grown', () => {
+  test('by its deadline records its operation before Postgres restarts', () => {
     const { world } = asking({}, 'held')
     world.now += settings.deadlines.modifyingMs
     settle(world)
@@ -60,7 +60,7 @@ describe('a size whose volume does not grow', () => {
     expect(next().actions).not.toEqual([])
   })
 
-  test('by its deadline, has failed; the database serves on, and gets it when the volume has grown', () => {
+  test('by its deadline fails; it is applied when the volume has grown later', () => {
     const { world, before } = asking({}, 'held')
     world.now += settings.deadlines.modifyingMs
     settle(world)
@@ -75,7 +75,7 @@ describe('a size whose volume does not grow', () => {
     ])
   })
 
-  test('since it is retired, fails at once, with nothing of it applied; who has it keeps it', () => {
+  test('because it is retired fails at once; a database that has it keeps it', () => {
     const world = emptyWorld()
     settle(world)
     const before = made(world)
@@ -101,7 +101,7 @@ describe('a size whose volume does not grow', () => {
     expect(statusOf(world)).toMatchObject({ phase: 'available', size: large, sizeApplied: undefined })
   })
 
-  test('for a refusal, fails at once; what else was asked is done', () => {
+  test('because the cluster refuses fails at once; other requests are applied', () => {
     const { world } = asking({ ipAllowlist: { rules: [{ cidr: '192.0.2.7' }] } }, 'refused')
     expect(statusOf(world)).toMatchObject({
       phase: 'available',
@@ -120,7 +120,7 @@ describe('a size whose volume does not grow', () => {
     expect(tasks(world).at(-1)).toEqual(['update-managed-size', 'succeeded'])
   })
 
-  test('is given up for the one in force, without a restart', () => {
+  test('is withdrawn by requesting the applied size, without a restart', () => {
     const { world, before } = asking({}, 'refused')
     edit(world, { size: small })
     settle(world)
@@ -129,7 +129,7 @@ describe('a size whose volume does not grow', () => {
     expect(tasks(world).at(-1)).toEqual(['update-managed-size', 'succeeded'])
   })
 
-  test('because there is none of that name, fails at once, and comes with the Size', () => {
+  test('because it does not exist fails at once; it is applied when the Size is created', () => {
     const { world, before } = asking({ size: { name: 'huge', version: 1 } }, 'answered')
     expect(made(world)).toBe(before)
     expect(statusOf(world)).toMatchObject({
@@ -144,7 +144,7 @@ describe('a size whose volume does not grow', () => {
     expect(statusOf(world)).toMatchObject({ phase: 'available', size: { name: 'huge' }, sizeApplied: undefined })
   })
 
-  test('while it is suspended, waits for its resumption', () => {
+  test('while the database is suspended waits for its resumption', () => {
     const { world } = asking({ suspended: true }, 'held')
     const lagging = (claim: PersistentVolumeClaim) => ({
       ...claim,
@@ -167,7 +167,7 @@ describe('a size whose volume does not grow', () => {
     expect(statusOf(world)).toMatchObject({ phase: 'available', size: large, sizeApplied: undefined })
   })
 
-  test('is known by the template where an older operator recorded none', () => {
+  test('is read from the template if an older operator recorded none', () => {
     const world = emptyWorld()
     settle(world)
     const strip = () => {
@@ -187,7 +187,7 @@ describe('a size whose volume does not grow', () => {
     expect(statusOf(world)).toMatchObject({ phase: 'modifying', size: small })
   })
 
-  test('though it is in force, the work of an older operator, is said', () => {
+  test('is reported if an older operator applied it nevertheless', () => {
     const { world } = asking({}, 'answered')
     world.growth = 'held'
     for (const [key, object] of world.objects)

@@ -103,7 +103,7 @@ describe('the phase', () => {
   ])('is %s of a database that %s', (expected, _, given) => {
     expect(phase(given)).toBe(expected)
   })
-  test('is failed where it could not be created in time, and degraded where it could not be changed', () => {
+  test('is failed after a creation timeout, and degraded after a change timeout', () => {
     const given = { status: { appliedHash: undefined, phase: 'creating' as const }, pod: undefined }
     const late = (name: string) => ({
       ...given,
@@ -115,7 +115,7 @@ describe('the phase', () => {
   })
 })
 
-describe('when to look again', () => {
+describe('the time of the next pass', () => {
   const wakeAt = (given: Given, time = now) => planOf(given, time).wakeAt
   const running = { spec: rules, status: { operation: operationOf({ spec: rules }) }, conditions: onItsWay }
   const volume = (isMarked: boolean): VolumeFacts => ({
@@ -166,7 +166,7 @@ describe('when to look again', () => {
     expect(wakeAt(given)).toBe(expected)
   })
 
-  test('when a volume that is to grow by itself is to be asked for again', () => {
+  test('is the next request for automatic growth of the volume', () => {
     const given: Given = {
       spec: { storage: { autogrow: { atPercent: 80, stepPercent: 100, maxSize: '2Gi' } } },
       status: { storage: { capacity: '1Gi', since: at } },
@@ -174,7 +174,7 @@ describe('when to look again', () => {
     }
     expect(wakeAt(given)).toBe(now + 7_000)
   })
-  test('by and by at a claim that waits for its volume, of which nobody tells', () => {
+  test('is the polling interval while a claim waits for its volume', () => {
     const waiting = (ageMs: number, creationTimestamp = timestamp(now - ageMs)): Given => {
       const given: Given = {
         status: { volume: undefined, appliedHash: undefined },
@@ -195,8 +195,8 @@ describe('when to look again', () => {
   })
 })
 
-describe('whom a pass waits for', () => {
-  test('is Postgres where only it can tell, and the gateways where they have not acknowledged', () => {
+describe('the wait of a pass', () => {
+  test('is for Postgres if only Postgres can answer, and for gateways that have not acknowledged', () => {
     const awaits = (given: Given) => {
       const { awaitsPostgres, awaitsGateways } = planOf(given)
       return { awaitsPostgres, awaitsGateways }
@@ -209,17 +209,17 @@ describe('whom a pass waits for', () => {
     }
     expect(awaits(unheard)).toEqual({ awaitsPostgres: false, awaitsGateways: true })
   })
-  test('is told what Postgres should run with', () => {
+  test('names the configuration that Postgres should run with', () => {
     expect(planOf({}).configurationDigest).toBe(assessmentOf().desired.configurationDigest)
   })
 })
 
-describe('what is on record', () => {
+describe('the status', () => {
   const statusOf = (given: Given) => planOf(given).status
   const branch = (phase: 'available' | 'deleted', deletionTimestamp?: string) =>
     ({ metadata: { name: 'b', deletionTimestamp }, spec: {}, status: { phase } }) as unknown as Branch // as much of one as is read
 
-  test('at rest is as it was', () => {
+  test('without changes is the same', () => {
     expect(statusOf({})).toEqual({
       ...onRecord,
       storage: undefined,
@@ -228,7 +228,7 @@ describe('what is on record', () => {
       maintenance: undefined,
     })
   })
-  test('says which generation it is of, and where its pod is', () => {
+  test('has the observed generation and the node of the pod', () => {
     expect(statusOf({ metadata: { generation: 7 }, pod: { node: 'node-1' } })).toMatchObject({
       observedGeneration: 7,
       instances: [{ id: 'db-5e1d9a523f0e4b43-1-0', role: 'primary', node: 'node-1' }],
@@ -236,17 +236,17 @@ describe('what is on record', () => {
     expect(statusOf({}).instances).toEqual([{ id: 'db-5e1d9a523f0e4b43-1-0', role: 'primary' }])
     expect(statusOf({ pod: undefined }).instances).toEqual([])
   })
-  test('keeps the address of a database whose region or port is not there', () => {
+  test('keeps the address if region or port is missing', () => {
     for (const given of [{ rest: { region: undefined } }, { route: undefined }]) {
       const { endpoint, domain } = statusOf(given)
       expect([endpoint, domain]).toEqual([onRecord.endpoint, onRecord.domain])
     }
   })
-  test('counts the branches that live', () => {
+  test('counts the branches that are not being deleted', () => {
     const branches = [branch('available'), branch('available'), branch('deleted')]
     expect(statusOf({ rest: { branches } }).branchCount).toBe(2)
   })
-  test('follows the size on disk by what is worth a write', () => {
+  test('follows the size on disk in steps that are worth a write', () => {
     const used = (before: number | undefined, dataBytes: number | undefined) =>
       statusOf({ status: { storageUsedBytes: before }, rest: { dataBytes } }).storageUsedBytes
     const mebibyte = 2 ** 20
@@ -258,7 +258,7 @@ describe('what is on record', () => {
       large + 5 * mebibyte + 1,
     ])
   })
-  test('says of what is in force what it is, by member', () => {
+  test('lists what is applied by member', () => {
     const given: Given = { spec: rules, status: { operation: operationOf({ spec: rules }) }, conditions: onItsWay }
     const { desired } = assessmentOf(given)
     const done = statusOf({ ...given, children: { route: desired.route } })
@@ -269,7 +269,7 @@ describe('what is on record', () => {
     expect(statusOf(given).appliedDigests).toEqual(onRecord.appliedDigests)
     expect(statusOf({ status: { appliedHash: undefined } }).appliedDigests).toEqual(onRecord.appliedDigests)
   })
-  test('has the size in force once what runs has it, or what is to run', () => {
+  test('has the new size when the pod has it, or the template of a stopped one', () => {
     const { pinned } = appliedSize
     expect(statusOf({ status: { size: undefined } }).size).toEqual(pinned)
     const another = { spec: { ...suspended, size: { name: 'small', version: 2 } }, pod: undefined }
@@ -278,7 +278,7 @@ describe('what is on record', () => {
     )
     expect(statusOf(another).size).toEqual(pinned)
   })
-  test("is made of the volume by Postgres's answer, and of none that is fatal", () => {
+  test('records the volume by the answer of Postgres, unless a finding is fatal', () => {
     const unrecorded = {
       status: { volume: undefined },
       children: { claim: changed(claim, { annotations: unnumbered }) },
@@ -287,7 +287,7 @@ describe('what is on record', () => {
     const trouble = { reason: 'Refused', message: 'it is', refusal: 'other-database' as const, diskFull: false }
     expect(statusOf({ ...unrecorded, pod: { trouble } }).volume).toBeUndefined()
   })
-  test('has one condition for each thing that is so, and none for what is not', () => {
+  test('has one condition for each finding, and no other', () => {
     const has = (given: Given, type: string) => conditionOf(statusOf(given), type)
     const backup = { durable: true }
     expect(has({ spec: { backup } }, 'BackupsReady')).toMatchObject({ status: 'False', reason: 'NotAvailable' })
@@ -318,14 +318,14 @@ describe('without a key of the installation', () => {
     [keys(false, true), 'SealingKeyMissing'],
     [keys(true, false), 'AuthorityMissing'],
     [keys(false, false), 'SealingKeyMissing'],
-  ])('nothing is done, and it is said: %#', (given, reason) => {
+  ])('nothing is done, and a condition reports it: %#', (given, reason) => {
     const planned = planOf(given)
     expect(planned).toMatchObject({ actions: [], awaitsPostgres: false, awaitsGateways: false, wakeAt: undefined })
     expect(conditionOf(planned.status, 'KeysAvailable')).toMatchObject({ status: 'False', reason })
     const { conditions: _, ...others } = onRecord
     expect(planned.status).toMatchObject(others)
   })
-  test('a database that is new is creating', () => {
+  test('a new database is creating', () => {
     const given = keys(false, false)
     expect(planOf({ ...given, status: { phase: undefined } }).status).toHaveProperty('phase')
     const bare = observedOf(given)
@@ -333,9 +333,9 @@ describe('without a key of the installation', () => {
   })
 })
 
-describe('whose the data are', () => {
+describe('the identity of the data', () => {
   const contested: Given = { rest: { identity: { state: 'contested', why: 'two say so' } } }
-  test('is for a person to say where two have a claim to them, and nothing is done', () => {
+  test('is left to an administrator if two databases match, and nothing is done', () => {
     const planned = planOf(contested)
     expect(planned).toMatchObject({ actions: [], awaitsPostgres: false, awaitsGateways: false })
     expect(planned.status).toMatchObject({ phase: 'failed', observedGeneration: 1, volume: onRecord.volume })
@@ -347,7 +347,7 @@ describe('whose the data are', () => {
       })
     expect(planOf({ ...contested, ...deleting, spec: { deletionProtection: true } }).status.phase).toBe('deleting')
   })
-  test('is said on the database before anything is made', () => {
+  test('is written to the database before anything is created', () => {
     const unsettled: Given = {
       rest: { identity: { state: 'unsettled', id: 'an-id', why: 'lost' } },
       children: { service: undefined },
@@ -357,7 +357,7 @@ describe('whose the data are', () => {
     expect(planOf({ metadata: { finalizers: [] } }).actions).toEqual([{ do: 'identify', id }])
     expect(planOf({ metadata: { finalizers: undefined } }).actions).toEqual([{ do: 'identify', id }])
   })
-  test('is what a claim says where the record is lost, and is put on record before all else', () => {
+  test('is read from the claim if the status is lost, and is recorded first', () => {
     const annotations = { ...claim.metadata.annotations, [systemIdentifierAnnotation]: 'system-10' }
     const planned = planOf({
       status: { volume: undefined },
@@ -381,7 +381,7 @@ describe('a deletion', () => {
   const progressing = (given: Given, time = now) => conditionOf(planOf(given, time).status, 'Progressing')
   const begun = { Ready: { status: 'False' as const, reason: 'Deleting' } }
 
-  test('begins with a Task, and says what it does', () => {
+  test('starts with a Task and reports its progress', () => {
     const planned = planOf(deleting)
     expect(planned.status).toMatchObject({
       ...{ phase: 'deleting', observedGeneration: 1 },
@@ -398,7 +398,7 @@ describe('a deletion', () => {
     expect(planned.actions, 'the status says so before anything is deleted').toEqual([])
     expect(planOf({ ...deleting, status: planned.status }).actions).not.toEqual([])
   })
-  test('goes on as it was begun, and is late at its deadline', () => {
+  test('continues, and is reported as late at its deadline', () => {
     const given: Given = { ...deleting, status: { operation } }
     expect(planOf(given).status.operation).toEqual(operation)
     expect(conditionOf(planOf(given, now + 59_999).status, 'DeletionBlocked')).toBeUndefined()
@@ -410,7 +410,7 @@ describe('a deletion', () => {
       message: expect.stringMatching(new RegExp(`^not done by ${operation.deadlineAt}; still `)),
     })
   })
-  test('waits for an operation that has ended until its Task says so', () => {
+  test('waits until the Task of an ended operation has ended', () => {
     const ended: Given = {
       ...deleting,
       status: { operation: operationOf({}) },
@@ -421,7 +421,7 @@ describe('a deletion', () => {
     const over = { ...task, status: { phase: 'succeeded' as const, finishedAt: at } }
     expect(planOf({ ...ended, rest: { task: over } }).status.operation?.name).toBe('delete-managed')
   })
-  test('takes the finalizer off once nothing is left and its Task is there', () => {
+  test('removes the finalizer when nothing is left and its Task exists', () => {
     const gone: Given = {
       ...{ ...deleting, status: { operation, phase: 'deleting' }, conditions: { ...onItsWay, ...begun } },
       ...{ route: undefined, children: { route: undefined }, rest: { remains: none, task } },
@@ -430,7 +430,7 @@ describe('a deletion', () => {
     expect(planOf({ ...gone, rest: { remains: none } }).actions).toEqual([])
     expect(planOf({ ...gone, status: {} }).actions).toEqual([])
   })
-  test('is not of this operator without its finalizer', () => {
+  test('is ignored without the finalizer of the operator', () => {
     expect(planOf({ metadata: { ...deleting.metadata, finalizers: ['theirs'] } })).toMatchObject({
       actions: [],
       status: onRecord,
@@ -442,7 +442,7 @@ describe('a deletion', () => {
       }).actions,
     ).not.toEqual([])
   })
-  test('waits for gateways where there is nothing else to do', () => {
+  test('waits for gateways if nothing else is to be done', () => {
     const closed = readRoute(children.route).route
     const given = (acknowledged: boolean): Given => ({
       ...deleting,
@@ -452,10 +452,10 @@ describe('a deletion', () => {
     expect(planOf(given(true)).awaitsGateways).toBe(false)
     expect(planOf({ ...deleting, route: { acknowledged: false } }).awaitsGateways).toBe(false)
   })
-  test('looks again at a silent node', () => {
+  test('runs again for a silent node', () => {
     expect(planOf({ ...deleting, rest: { node: silent } }).wakeAt).toBe(now + 30_000)
   })
-  test('ends a restart in a window, neither well nor badly', () => {
+  test('ends a restart in a maintenance window without an outcome', () => {
     const begun = { restart: 'w', startedAt: at }
     const ended = { ...begun, endedAt: '2026-01-01T00:00:05Z', outcome: 'completed' as const }
     const maintenance = (before: typeof begun) =>
@@ -463,7 +463,7 @@ describe('a deletion', () => {
     expect(maintenance(begun)).toEqual({ ...begun, endedAt: timestamp(now) })
     expect(maintenance(ended)).toEqual({ ...begun, endedAt: ended.endedAt })
   })
-  test('sets right first whose the children are', () => {
+  test('marks the owner of the children first', () => {
     const strange = changed(children.service, { annotations: { 'espalier.dev/owner-uid': 'one-that-was' } })
     const { remains } = observedOf()
     const given: Given = { children: { service: strange }, rest: { remains: { ...remains, services: [strange] } } }

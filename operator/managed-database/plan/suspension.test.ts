@@ -34,7 +34,7 @@ function held(): { world: World; pod: unknown } {
   return { world, pod }
 }
 
-test('waits, says for what, serves on, and is done when that has ended', () => {
+test('a suspension waits for a backup and reports it, while the database serves, and is then done', () => {
   const { world, pod } = held()
   expect(podOf(world)?.metadata.uid).toBe(pod)
   expect(visiblePhase(databaseIn(world))).toBe('suspending')
@@ -51,7 +51,7 @@ test('waits, says for what, serves on, and is done when that has ended', () => {
   expect(tasks(world)).toEqual([['suspend-managed', 'succeeded']])
 })
 
-test('is not taken back by what comes once Postgres is on its way down', () => {
+test('a suspension is not withdrawn if a backup starts when Postgres is already stopping', () => {
   const world = emptyWorld()
   settle(world)
   suspend(world, true)
@@ -62,7 +62,7 @@ test('is not taken back by what comes once Postgres is on its way down', () => {
   expect(databaseIn(world).status?.phase).toBe('suspended')
 })
 
-test('is given up by resuming: nothing was stopped', () => {
+test('a suspension that waits is withdrawn by a resumption, and nothing is stopped', () => {
   const { world, pod } = held()
   suspend(world, false)
   settle(world)
@@ -72,7 +72,7 @@ test('is given up by resuming: nothing was stopped', () => {
   expect(tasks(world)).toEqual([['suspend-managed', 'failed']])
 })
 
-test('that waits too long has failed with the reason, and comes to be once it can', () => {
+test('a suspension that waits too long fails with the reason, and is done as soon as possible', () => {
   const { world, pod } = held()
   world.now += settings.deadlines.modifyingMs
   settle(world)

@@ -26,8 +26,8 @@ const planOf = (restores: Restore[], given: Given = {}, backups = [backup('compl
 }
 const served = { incarnation: 1, claim: before?.volume?.claim, uid: before?.volume?.uid }
 
-describe('a restored volume that is to serve', () => {
-  test('takes the place of the one that serves, by one write and nothing else', () => {
+describe('the switch to a restored volume', () => {
+  test('replaces the recorded volume by one status write without other actions', () => {
     const { actions, status } = planOf([ready()], { status: { storageUsedBytes: 5 } })
     expect(actions).toEqual([])
     expect(status).toEqual({
@@ -42,19 +42,19 @@ describe('a restored volume that is to serve', () => {
     })
     expect(conditionOf(status, 'Ready')).toMatchObject({ status: 'False', reason: 'Restoring' })
   })
-  test('also where its Restore is being deleted: it waits for that', () => {
+  test('is done even if its Restore is being deleted', () => {
     expect(planOf([ready({}, { deletionTimestamp: ago(0) })]).status.incarnation).toBe(2)
   })
-  test('has the place of nothing where none is on record', () => {
+  test('records no previous volume if none was recorded', () => {
     const { status } = planOf([ready()], { status: { volume: undefined } })
     expect([status.incarnation, status.volume, status.previous]).toEqual([2, volume, undefined])
   })
-  test('forgets how large the old one had grown', () => {
+  test('clears the growth record of the old volume', () => {
     expect(
       planOf([ready()], { status: { storage: { capacity: '9Gi', since: ago(0) } } }).status.storage,
     ).toBeUndefined()
   })
-  test('keeps with the old volume whether that may be deleted', () => {
+  test('records with the old volume whether it may be deleted', () => {
     const [entry] = planOf([discarding(ready())], {}, [backup('pending')]).status.previous ?? []
     expect(entry).toMatchObject({ ...served, discard: true })
     expect(entry).not.toHaveProperty('backup')

@@ -26,12 +26,12 @@ function strange(more: Partial<PersistentVolumeClaim['metadata']> = {}): Given {
   }
 }
 
-describe('a strange claim', () => {
-  test('is taken for what goes with the database, and is not marked before', () => {
+describe('a claim without owner marks', () => {
+  test('is deleted with the database, without being marked first', () => {
     expect(marked({ ...strange(), metadata: going })).toEqual(['mark PersistentVolumeClaim'])
     expect(marked(strange())).toEqual([])
   })
-  test('is left alone without the keys', () => {
+  test('is not changed without the keys', () => {
     const apiVersion = 'espalier.dev/v1alpha1'
     const reference = { apiVersion, kind: 'ManagedDatabase', name: 'o', uid: 'o', controller: true }
     const given = strange({ ownerReferences: [reference] })
@@ -41,44 +41,44 @@ describe('a strange claim', () => {
   })
 })
 
-describe('a database that nothing is done for', () => {
+describe('a database whose pass is blocked', () => {
   const contested: Partial<Observed> = { identity: { state: 'contested', why: 'two have it' } }
   const withoutKeys: Partial<Observed> = { keys: { ...serving.keys, authority: false } }
-  test('says why, and stands by what was said of all else', () => {
+  test('reports the reason, and keeps all other conditions', () => {
     for (const rest of [contested, withoutKeys])
       expect(typesOf(planOf({ rest }).status.conditions)).toEqual(typesOf(settled.conditions))
     expect(conditionOf(planOf({ rest: contested }).status, 'Ready')?.reason).toBe('IdContested')
     expect(conditionOf(planOf({ rest: withoutKeys }).status, 'KeysAvailable')?.status).toBe('False')
   })
-  test('is being created where nothing was said yet', () => {
+  test('is creating if it had no status before', () => {
     const { status: _, ...unsaid } = serving.database
     const of = (rest: Partial<Observed>) => planOf({ rest: { ...rest, database: unsaid } }).status
     expect(of(withoutKeys).phase).toBe('creating')
     expect(planOf({ rest: withoutKeys }).status.phase).toBe('available')
     expect(typesOf(of(contested).conditions)).toEqual(['Ready', 'VolumeReady'])
   })
-  test('keeps its address where its region is gone', () => {
+  test('keeps its address if its region is gone', () => {
     const { endpoint, domain } = planOf({ rest: { region: undefined } }).status
     expect([endpoint, domain]).toEqual([settled.endpoint, settled.domain])
     expect(domain).toBeDefined()
   })
 })
 
-describe('a creation that has ended', () => {
+describe('a creation that ended without success', () => {
   const operation = { taskId: 't', name: 'create-managed' as const, hash: settled.appliedHash ?? '' }
   const ended = (reason: string): Given => ({
     status: { operation: { ...operation, startedAt: timestamp(now), deadlineAt: timestamp(now) }, phase: 'degraded' },
     conditions: { Progressing: { status: 'False', reason }, Ready: { status: 'False' } },
     pod: undefined,
   })
-  test('for want of time has failed; for anything else there may be more to come', () => {
+  test('has failed if its deadline passed, and otherwise may continue', () => {
     expect(planOf(ended('DeadlineExceeded')).status.phase).toBe('failed')
     expect(planOf(ended('SizeNotFound')).status.phase).toBe('degraded')
   })
 })
 
 describe('a teardown', () => {
-  test('waits for gateways only where it waits for them', () => {
+  test('waits for gateways only if they are the last to wait for', () => {
     const { route, remains } = serving
     const closed = route?.route && { ...route, route: { ...route.route, rules: [] } }
     const pods = remains.pods.map(pod => ({ ...pod, metadata: { ...pod.metadata, deletionTimestamp: timestamp(now) } }))
@@ -92,7 +92,7 @@ describe('a teardown', () => {
     expect(of(true)).toMatchObject({ actions: [], awaitsGateways: false })
     expect(of(false)).toMatchObject({ actions: [], awaitsGateways: true })
   })
-  test('that was held up says so no more', () => {
+  test('that was blocked does not report it any more', () => {
     const blocked: Given = {
       metadata: going,
       conditions: { DeletionBlocked: { status: 'True', reason: 'HasBranches' } },
