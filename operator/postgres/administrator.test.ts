@@ -60,7 +60,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     }
   }
 
-  test('makes a checkpoint, and says from where a copy of its files recovers', async () => {
+  test('makes a checkpoint, and returns where recovery of a copy starts', async () => {
     await superuser('CREATE TEMP TABLE t AS SELECT 1; SELECT pg_switch_wal()', 'template1')
     const before = await observe()
     const point = await administratorOf(server).checkpoint(server.target, signal)
@@ -74,7 +74,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(row).toEqual({ later: true, flushed: true, made: true })
   })
 
-  test('sees a server that nobody has set up yet', async () => {
+  test('observes a server that is not set up yet', async () => {
     const observation = await observe()
     expect(Math.floor(observation.serverVersion / 10_000)).toBe(Number(major))
     expect(observation.systemIdentifier).toMatch(/^\d{15,20}$/)
@@ -90,7 +90,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(observation.roles.app).toEqual({ exists: false, password: 'absent', credentialsMark: undefined })
   })
 
-  test('makes roles and database, twice at once, and then finds nothing to do', async () => {
+  test('creates roles and database, also twice at once, and then has nothing to do', async () => {
     await Promise.all([ensure(), ensure()])
     const observation = await observe()
     for (const role of databaseRoles) {
@@ -106,7 +106,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(await superuser('SELECT oid, xmin::text FROM pg_authid ORDER BY oid')).toEqual(before)
   })
 
-  test('lets the roles in by password over TLS, and nobody else', async () => {
+  test('accepts the roles by password over TLS, and nobody else', async () => {
     for (const role of databaseRoles) expect(await as(role, 'SELECT current_user AS me')).toEqual([{ me: role }])
     await expect(connectAs(server, 'app', 'wrong')).rejects.toMatchObject({ code: '28P01' })
     await expect(connectAs(server, 'postgres', passwords.admin)).rejects.toMatchObject({ code: '28000' })
@@ -127,7 +127,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     for (const password of Object.values(passwords)) expect(everything).not.toContain(password)
   })
 
-  test('notices a password that its user changed, and leaves it until the credentials are others', async () => {
+  test('detects a password that its user changed, and keeps it until the credentials change', async () => {
     await as('app', "ALTER ROLE app PASSWORD 'my own'")
     expect((await observe()).roles.app).toEqual({ exists: true, password: 'changed', credentialsMark: 'first' })
     await ensure()
@@ -142,7 +142,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await ensure('first')
   })
 
-  test("gives one role its new password under open sessions, and touches no other role's", async () => {
+  test('changes the password of one role during open sessions, and no other', async () => {
     const rotated = { ...passwords, app: 'app-secret-2' }
     await as('admin', "ALTER ROLE admin PASSWORD 'of my own'")
     const session = await connectAs(server, 'app', passwords.app)
@@ -162,14 +162,14 @@ describe.each(pgVersions)('Postgres %s', major => {
     await ensure('first')
   })
 
-  test('says "unknown" of a password it is not given', async () => {
+  test('reports a password that it does not know as "unknown"', async () => {
     const observation = reached(
       await administratorOf(server).observe(server.target, { passwords: undefined, commits: false }, signal),
     )
     expect(observation.roles.admin.password).toBe('unknown')
   })
 
-  test('lets app_read_only read what app and admin make, in schemas made later too, and write nothing', async () => {
+  test('lets app_read_only read what app and admin create, also in later schemas, and write nothing', async () => {
     await as('app', 'CREATE TABLE notes (id serial, body text)', "INSERT INTO notes (body) VALUES ('by app')")
     await as('app', 'CREATE SCHEMA later', 'CREATE TABLE later.t AS SELECT 1 AS a')
     await as('admin', 'CREATE SCHEMA office', 'CREATE TABLE office.t AS SELECT 2 AS a')
@@ -190,7 +190,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await expect(as('app_read_only', 'SELECT lo_create(0)')).rejects.toMatchObject({ code: '25006' })
   })
 
-  test('lets app use what admin makes, and admin manage what app owns', async () => {
+  test('lets app use what admin creates, and admin manage what app owns', async () => {
     await as('app', 'INSERT INTO office.t VALUES (3)')
     await as('admin', 'ALTER TABLE notes ADD COLUMN at timestamptz', 'CREATE INDEX ON later.t (a)')
     await as('admin', 'CREATE EXTENSION pgcrypto', 'CREATE EXTENSION citext')
@@ -206,7 +206,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     ])
   })
 
-  test('does not take back what an owner revoked', async () => {
+  test('does not restore grants that an owner revoked', async () => {
     await as('app', 'CREATE TABLE private (a int)', 'REVOKE SELECT ON private FROM app_read_only')
     await ensure('first')
     await expect(as('app_read_only', 'SELECT * FROM private')).rejects.toMatchObject({ code: '42501' })
@@ -236,7 +236,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await as('admin', 'ALTER TABLE notes ADD COLUMN again int')
   })
 
-  test('makes a dropped role again, with its grants', async () => {
+  test('creates a dropped role again, with its grants', async () => {
     await superuser('DROP OWNED BY app_read_only; DROP ROLE app_read_only')
     expect((await observe()).roles.app_read_only.exists).toBe(false)
     await ensure()
@@ -253,7 +253,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await as('app_read_only', 'SELECT * FROM by_new_app')
   })
 
-  test('makes the application database again where its user dropped it', async () => {
+  test('creates the application database again if a user dropped it', async () => {
     await as('admin', 'CREATE DATABASE scratch')
     const client = await connectAs(server, 'admin', passwords.admin, 'scratch')
     await client.query('DROP DATABASE app WITH (FORCE)')
@@ -266,7 +266,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await as('admin', 'DROP DATABASE scratch')
   })
 
-  test('is not misled by what users set for the database', async () => {
+  test('ignores settings that users made for the database', async () => {
     await as('app', 'CREATE SCHEMA evil')
     await as(
       'app',
@@ -292,7 +292,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await superuser('ALTER DATABASE app RESET ALL')
   })
 
-  test('finishes what an abort broke off, wherever it did', async () => {
+  test('completes the setup after an abort at any statement', async () => {
     for (let delay = 0; delay < 56; delay += 7) {
       await superuser('DROP OWNED BY app_read_only; DROP ROLE app_read_only')
       const controller = new AbortController()
@@ -307,7 +307,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     }
   })
 
-  test('gives reasons for what it cannot reach', async () => {
+  test('reports why it cannot connect', async () => {
     const administrator = administratorOf(server)
     const other = createAuthority()
     const stranger = createAdministrator({ authority: other, now: Date.now, logger })
@@ -342,7 +342,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     )
   })
 
-  test('delivers to application roles exactly as many connections as the size says, and the operator still gets in', async () => {
+  test('gives application roles exactly the connections of the size, and the operator can still connect', async () => {
     const others =
       "SELECT count(*)::int AS n FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
     await expect.poll(() => superuser(others), { timeout: 10_000 }).toEqual([{ n: 0 }])
@@ -356,7 +356,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     for (const client of clients) await client.end()
   })
 
-  test('writes log lines that can be taken apart', async () => {
+  test('writes log lines that can be parsed', async () => {
     await expect(as('app', 'SELECT * FROM "no such table"')).rejects.toThrow()
     const line = server
       .log()

@@ -222,7 +222,7 @@ describe.each(pgVersions)('Postgres %s', major => {
   })
 
   describe.each(databaseRoles)('as %s', role => {
-    test.each(Object.entries(attacks))('nothing reaches %s', async (_, statements) => {
+    test.each(Object.entries(attacks))('no attack reaches %s', async (_, statements) => {
       const client = clientOf(role)
       const done: string[] = []
       for (const statement of statements) {

@@ -42,7 +42,7 @@ describe('settings', () => {
       }),
     )
 
-  test('deliver the connections of the size over the reserve', () => {
+  test('allow the connections of the size beside the reserved ones', () => {
     fc.assert(
       fc.property(anyShape, size => {
         const settings = postgresSettings(size, '17')
@@ -58,7 +58,7 @@ describe('settings', () => {
     )
   })
 
-  test('never promise more memory than there is', () => {
+  test('never use more memory than the size has', () => {
     fc.assert(
       fc.property(anyShape, size => {
         const settings = postgresSettings(size, '18')
@@ -70,7 +70,7 @@ describe('settings', () => {
     )
   })
 
-  test('take those of the size before what is derived', () => {
+  test('prefer those of the size over derived ones', () => {
     const settings = postgresSettings(shape({ postgresSettings: { shared_buffers: '24MB', 'my.own': 'x' } }), '17')
     expect(settings).toMatchObject({ shared_buffers: '24MB', 'my.own': 'x' })
   })
@@ -95,11 +95,11 @@ describe('settings', () => {
     [' -1', '102400kB'],
     ['', '102400kB'],
     ['20MB', '20MB'],
-  ])('bound temporary files, where a size says %j', (own, limit) => {
+  ])('limit temporary files if a size has %j', (own, limit) => {
     expect(postgresSettings(shape({ postgresSettings: { temp_file_limit: own } }), '17').temp_file_limit).toBe(limit)
   })
 
-  test('keep WAL of a copy that nobody fetches within a part of the volume', () => {
+  test('limit the WAL that a replication slot keeps to a part of the volume', () => {
     fc.assert(
       fc.property(anyShape, size => {
         const kept = postgresSettings(size, '17').max_slot_wal_keep_size ?? ''
@@ -108,17 +108,17 @@ describe('settings', () => {
     )
   })
 
-  test('summarise WAL where Postgres can', () => {
+  test('enable WAL summaries if Postgres has them', () => {
     expect(postgresSettings(smallShape, '16')).not.toHaveProperty('summarize_wal')
     expect(postgresSettings(smallShape, '17')).toHaveProperty('summarize_wal', 'on')
   })
 
-  test('switch ALTER SYSTEM off where Postgres can', () => {
+  test('disable ALTER SYSTEM if Postgres can', () => {
     expect(postgresSettings(smallShape, '16')).not.toHaveProperty('allow_alter_system')
     expect(postgresSettings(smallShape, '17')).toHaveProperty('allow_alter_system', 'off')
   })
 
-  test('let nobody in but by TLS, and the superuser by certificate only', () => {
+  test('accept only TLS, and the superuser by certificate only', () => {
     const rules = renderConfiguration(smallShape, '17', 'any')
       ['pg_hba.conf'].split('\n')
       .filter(line => line !== '' && !line.startsWith('#'))
@@ -147,13 +147,13 @@ describe('settings', () => {
     ])
   })
 
-  test('have names that cannot break out of their line', () => {
+  test('have names that cannot end their line', () => {
     expect(() => renderSettings({ "a = 'x'\nfsync": 'off' })).toThrow('no name of a setting')
     expect(() => quoteSetting('a\0b')).toThrow(RangeError)
   })
 })
 
-describe('as a real Postgres reads them', () => {
+describe('settings in a real Postgres', () => {
   let servers: RunningPostgres[]
   beforeAll(async () => {
     servers = await Promise.all(pgVersions.map(major => startPostgres({ major })))
@@ -167,7 +167,7 @@ describe('as a real Postgres reads them', () => {
     )
   }
 
-  test('every setting is known, in force, and from our file', async () => {
+  test('are all known, applied, and from the file of the operator', async () => {
     for (const [index, major] of pgVersions.entries()) {
       const server = servers[index]
       if (server === undefined) throw new Error('not started')
@@ -211,7 +211,7 @@ describe('as a real Postgres reads them', () => {
     ...['dynamic_library_path', 'jit_provider', 'allow_in_place_tablespaces', 'krb_server_keyfile', 'plperl.on_init'],
   ]
 
-  test('no setting of access, addresses, recovery or loaded code is for sizes, in any version', async () => {
+  test('of access, addresses, recovery or loaded code are not for sizes, in any version', async () => {
     for (const server of servers) {
       const sql = `SELECT name FROM pg_settings WHERE context <> 'internal' AND category LIKE ANY ('{${notForSizes.map(category => `"${category}"`).join()}}')`
       const found = await rows<{ name: string }>(server, sql)
@@ -221,7 +221,7 @@ describe('as a real Postgres reads them', () => {
     expect(namesNotForSizes.filter(isSettingForSizes)).toEqual([])
   })
 
-  test('any value arrives as it was', async () => {
+  test('keep any value unchanged', async () => {
     const [server] = servers
     if (server === undefined) throw new Error('not started')
     const path = join(server.mounts.volume, 'pgdata', 'postgresql.conf')

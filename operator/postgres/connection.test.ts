@@ -72,7 +72,7 @@ describe.concurrent('a server that falls silent', () => {
     expect(ms).toBeLessThan(12_000)
   })
 
-  test('at the end, when all is done', async () => {
+  test('at the end of the session', async () => {
     const proxy = await stallingProxy(server.target)
     const { outcome, ms } = await through(proxy, async connection => {
       const rows = await connection.rows('SELECT 1 AS one')
@@ -83,7 +83,7 @@ describe.concurrent('a server that falls silent', () => {
     expect(ms).toBeLessThan(5_000)
   })
 
-  test('when the caller gives up first', async () => {
+  test('when the caller aborts first', async () => {
     const proxy = await stallingProxy(server.target)
     const controller = new AbortController()
     const { outcome, ms } = await through(
@@ -100,7 +100,7 @@ describe.concurrent('a server that falls silent', () => {
     expect(ms).toBeLessThan(5_000)
   })
 
-  test('because a statement takes too long, which the server itself ends', async () => {
+  test('because a statement exceeds its timeout, which the server ends', async () => {
     const { outcome, ms } = await through(await stallingProxy(server.target), connection =>
       connection.rows('SELECT pg_sleep(60)'),
     )

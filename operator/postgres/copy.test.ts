@@ -76,7 +76,7 @@ async function restarted(server: RunningPostgres): Promise<RunningPostgres> {
   return { ...server, ...running, target: { ...server.target, port: running.port } }
 }
 
-test('it is closed, rid of slots and subscriptions without a word to the publisher, and then open', async () => {
+test('a copy starts closed, loses slots and subscriptions without contacting the publisher, and then opens', async () => {
   await administrator().ensureRoles(publisher.target, async () => ({ passwords, mark: 'm' }), signal)
   await administrator().ensureRoles(subscriber.target, async () => ({ passwords, mark: 'm' }), signal)
   await superuser(publisher, 'CREATE TABLE public.sent (id int PRIMARY KEY); INSERT INTO public.sent VALUES (1)')

@@ -35,8 +35,8 @@ const superuser = <Row extends object>(sql: string, database = 'app') => {
   return withConnection(server.target, database, certificate, signal, connection => connection.rows<Row>(sql))
 }
 
-describe('a look', () => {
-  test('writes WAL where it is asked for a commit, and none where the pod sees to that', async () => {
+describe('a probe', () => {
+  test('writes WAL only if a commit is requested, which a pod with a WAL probe does not need', async () => {
     await administrator().ensureRoles(server.target, async () => ({ passwords, mark: 'm' }), signal)
     await superuser('CHECKPOINT')
     const before = await vi.waitFor(async () => {
@@ -49,7 +49,7 @@ describe('a look', () => {
     expect((await observe(false)).walPosition).not.toBe(before)
   })
 
-  test("shows the certificate to the operator, whatever became of a user's password", async () => {
+  test("returns the certificate even if a user's password has changed", async () => {
     const client = await connectAs(server, 'app', passwords.app)
     await client.query("ALTER ROLE app PASSWORD 'my own'")
     await client.end()
@@ -58,7 +58,7 @@ describe('a look', () => {
     expect(seen.certificate).toMatch(/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/)
   })
 
-  test('takes a verifier of very many rounds for a changed password without computing it', async () => {
+  test('treats a verifier with very many rounds as a changed password without computing it', async () => {
     const client = await connectAs(server, 'admin', passwords.admin)
     await client.query('SET scram_iterations = 2000000')
     await client.query("ALTER ROLE admin PASSWORD 'costly'")
@@ -69,7 +69,7 @@ describe('a look', () => {
     expect(process.cpuUsage(began).user).toBeLessThan(500_000)
   })
 
-  test('says that a machine is silent or slow, and not that nothing is there', async () => {
+  test('reports a silent or slow machine as such, and not as unreachable', async () => {
     const stalled: Socket[] = []
     const proxy = createServer(socket => void stalled.push(socket))
     await new Promise<void>(resolve => proxy.listen(0, '127.0.0.1', resolve))
@@ -86,7 +86,7 @@ describe('a look', () => {
   }, 30_000)
 })
 
-test('a page that does not match its checksum is seen, by count and by database', async () => {
+test('a page with a wrong checksum is detected, with count and database', async () => {
   expect((await observe(false)).checksumFailures).toBeNull()
   await superuser("CREATE TABLE public.damaged AS SELECT repeat('x', 1000) AS text FROM generate_series(1, 100)")
   const [file] = await superuser<{ path: string }>("SELECT pg_relation_filepath('public.damaged') AS path")

@@ -23,11 +23,11 @@ describe('errors of a connection', () => {
     [new Error('The server does not support SSL connections'), 'tls'],
     [new Error('timeout expired'), 'timeout'],
     [new Error('Connection terminated unexpectedly'), 'network'],
-  ])('%s is told by what to do about it: %s', (error, reason) => {
+  ])('%s is reported with what to do: %s', (error, reason) => {
     expect(postgresErrorOf(error).reason).toBe(reason)
   })
 
-  test('carry neither verifier, nor detail, nor cause', () => {
+  test('contain no verifier, detail or cause', () => {
     const source = Object.assign(new Error("syntax error at or near 'SCRAM-SHA-256$4096:c2FsdA==$a:b'"), {
       code: '42601',
       detail: 'secret detail',
@@ -39,7 +39,7 @@ describe('errors of a connection', () => {
     expect(JSON.stringify({ ...error, message: error.message, cause: error.cause })).not.toMatch(/secret|SCRAM/)
   })
 
-  test('that are told already stay as they are', () => {
+  test('that were rewritten before are not changed', () => {
     const error = new PostgresError('busy', 'later')
     expect(postgresErrorOf(error)).toBe(error)
   })

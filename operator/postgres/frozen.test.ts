@@ -73,7 +73,7 @@ const passwordsOf = (which: string) => ({
 })
 const isShown = "SELECT has_table_privilege('app_read_only', 'public.shown', 'SELECT') AS shown"
 
-describe('an operator that is frozen while it brings the roles in order', () => {
+describe('an operator that is frozen while it corrects the roles', () => {
   /** What the first one sends: connections, the lock, roles, grants, tools. */
   const mostPieces = 20
   let reached = 0
@@ -127,7 +127,7 @@ describe('an operator that is frozen while it brings the roles in order', () => 
   }
 
   const moments = Array.from({ length: mostPieces }, (_, index) => index)
-  test('sets no password that was replaced since, and makes no grant again that its owner revoked', async () => {
+  test('does not set a replaced password, and does not repeat a revoked grant', async () => {
     for (const pieces of spread(moments, 2)) await overtaken(pieces, true)
     for (const pieces of spread(moments, 20, 9)) await overtaken(pieces, false)
     // It was frozen at its last steps, too.
@@ -135,8 +135,8 @@ describe('an operator that is frozen while it brings the roles in order', () => 
   }, 120_000)
 })
 
-describe('an operator that was frozen while it had a copy before it', () => {
-  test('drops nothing of what users made since it was opened, and opens none that is not in order', async () => {
+describe('an operator that was frozen while it opened a copy', () => {
+  test('drops nothing that users created since, and opens no copy that is not corrected', async () => {
     await superuser("SELECT pg_create_physical_replication_slot('theirs')")
     await superuser("CREATE SUBSCRIPTION theirs CONNECTION 'dbname=none' PUBLICATION p WITH (connect = false)")
     await expect(administratorOf().detach(server.target, signal)).rejects.toThrow('opened meanwhile')

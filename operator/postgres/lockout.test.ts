@@ -46,7 +46,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     ['no connections', 'elsewhere', 'ALTER DATABASE app ALLOW_CONNECTIONS false', 'refused'],
     ['a limit of none', 'app', 'ALTER DATABASE app CONNECTION LIMIT 0', 'busy'],
     ['no privilege', 'app', 'REVOKE CONNECT ON DATABASE app FROM PUBLIC, app', 'refused'],
-  ])('an owner who locks everyone out by allowing %s is let in again', async (_, from, sql, outcome) => {
+  ])('an owner who blocked all logins by allowing %s can log in again', async (_, from, sql, outcome) => {
     await as('admin', from, sql)
     expect(await login()).toBe(outcome)
     expect(await observe()).toMatchObject({ privilegesInOrder: false })
@@ -61,7 +61,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     ['ends every statement at once', 'statement_timeout = 1'],
     ['looks elsewhere for names', "search_path = 'elsewhere'"],
     ...(major === '16' ? [] : [['ends every transaction at once', 'transaction_timeout = 1'] as [string, string]]),
-  ])('a database put in place of the first that %s gets its grants all the same', async (_, setting) => {
+  ])('a replaced application database that %s gets its grants nevertheless', async (_, setting) => {
     const other = `replaced${performance.now()}`.replace('.', '')
     await as('admin', 'elsewhere', `ALTER DATABASE app RENAME TO ${other}`, 'CREATE DATABASE app')
     await as('admin', 'elsewhere', `ALTER DATABASE app SET ${setting}`)
@@ -71,7 +71,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await as('admin', 'elsewhere', 'ALTER DATABASE app RESET ALL')
   })
 
-  test('what a look reads does not grow with the roles that users make', async () => {
+  test('a probe reads no more if users create many roles', async () => {
     const before = await readState()
     const made = Array.from({ length: 50 }, (_, n) => `r${n}`)
     await as('admin', 'app', ...made.map(name => `CREATE ROLE ${name}`))

@@ -74,7 +74,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     return client
   }
 
-  test('other rules and settings are mounted, and a reload brings them into force under an open session', async () => {
+  test('applies changed rules and settings by a reload while a session is open', async () => {
     const before = renderWithDigest(smallShape, major, instanceId)
     const session = await connectAs(server, 'app', passwords.app)
     const { rows: was } = await session.query('SELECT pg_backend_pid() AS pid')
@@ -120,7 +120,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     ['postgresql.conf', 'no_such_setting = 1\n', 'no_such_setting: unrecognized configuration parameter'],
     ['pg_hba.conf', 'hostssl all all all no-such-method\n', 'pg_hba.conf: invalid authentication method'],
     ['pg_ident.conf', 'espalier\n', 'pg_ident.conf: missing entry'],
-  ] as const)('what it cannot take of %s is told before anything is reloaded: %s', async (name, text, message) => {
+  ] as const)('reports what it refuses of %s before a reload: %s', async (name, text, message) => {
     const { files } = renderWithDigest(smallShape, major, instanceId)
     mount({ ...files, [name]: files[name] + text })
     const { configuration } = await observe()
@@ -129,7 +129,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect((await observe()).configuration.errors).toEqual([])
   })
 
-  test('copies for replication by its certificate, and by nothing else', async () => {
+  test('accepts replication only with its certificate', async () => {
     const replication = certified(replicationRole, replicationCommonName, { replication: 'true', database: undefined })
     await replication.connect()
     const { rows } = await replication.query('IDENTIFY_SYSTEM')
@@ -148,7 +148,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await expect(connectAs(server, replicationRole, 'guessed')).rejects.toThrow('pg_hba.conf rejects')
   })
 
-  test('is monitored by the certificate of this instance, and by nothing else', async () => {
+  test('accepts monitoring only with the certificate of this instance', async () => {
     const own = { commonName: monitorCommonName(instanceId), user: monitorRole }
     const login = (commonName: string, database = 'template1', user: string = monitorRole) =>
       certified(user, commonName, { database })
@@ -169,7 +169,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await expect(connectAs(server, monitorRole, 'guessed')).rejects.toThrow('pg_hba.conf rejects')
   })
 
-  test('a role for monitoring that a user made first, or somebody changed, becomes what it should be', async () => {
+  test('corrects a monitoring role that a user created or changed', async () => {
     const admin = await connectAs(server, 'admin', passwords.admin)
     await expect(admin.query(`ALTER ROLE ${monitorRole} PASSWORD 'mine'`)).rejects.toThrow('permission denied')
     const owner = certified('postgres', 'espalier-operator')
@@ -188,7 +188,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([owner.end(), admin.end()])
   })
 
-  test('a role of that name that a user made first becomes ours alone', async () => {
+  test('takes over a role of that name that a user created first', async () => {
     const admin = await connectAs(server, 'admin', passwords.admin)
     await expect(admin.query(`ALTER ROLE ${replicationRole} PASSWORD 'mine'`)).rejects.toThrow('permission denied')
     await expect(admin.query(`GRANT ${replicationRole} TO admin`)).rejects.toThrow('permission denied')
@@ -211,7 +211,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([owner.end(), admin.end()])
   })
 
-  test("admin reads which statements ran, and nobody's password", async () => {
+  test('lets admin read the statements that ran, without passwords', async () => {
     const app = await connectAs(server, 'app', passwords.app)
     await app.query('SELECT 41 + 1 AS found_by_admin')
     await app.query("ALTER ROLE app PASSWORD 'spoken-aloud'")
@@ -230,7 +230,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([app.end(), admin.end(), reader.end()])
   })
 
-  test('admin runs amcheck, also on a database from before it was there', async () => {
+  test('lets admin run amcheck, also on a database of an older release', async () => {
     const owner = certified('postgres', 'espalier-operator')
     await owner.connect()
     await owner.query('DROP EXTENSION IF EXISTS amcheck')
@@ -253,7 +253,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([owner.end(), admin.end(), reader.end()])
   })
 
-  test("a user's own read-only role reads what app_read_only reads, and what is made later, and has no way to it", async () => {
+  test("gives a user's read-only role the reads of app_read_only, also of later objects, and no way to become it", async () => {
     const admin = await connectAs(server, 'admin', passwords.admin)
     await admin.query("CREATE ROLE reporting LOGIN PASSWORD 'reporting-secret-1'")
     await admin.query('GRANT espalier_read_only TO reporting')
@@ -295,7 +295,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([admin.end(), app.end(), reporting.end()])
   })
 
-  test('WAL is archived by a command that says done, so that none piles up', async () => {
+  test('archives WAL with a command that always succeeds, so that no WAL accumulates', async () => {
     const owner = certified('postgres', 'espalier-operator')
     await owner.connect()
     await owner.query('SELECT pg_switch_wal()')
@@ -314,7 +314,7 @@ describe.each(pgVersions)('Postgres %s', major => {
 })
 
 describe('an image without contrib', () => {
-  test('does without statistics, and lacks nothing else', async () => {
+  test('has no statement statistics, and everything else', async () => {
     const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
     const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
     await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
@@ -331,7 +331,7 @@ describe('an image without contrib', () => {
     await server.stop()
   })
 
-  test('and a schema of the name that a user made stays the user’s', async () => {
+  test('leaves a schema of that name to the user who created it', async () => {
     const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
     const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
     await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)

@@ -11,7 +11,7 @@ const plain = fc.string({
 })
 
 describe('verifiers', () => {
-  test('agree with the exchange that RFC 7677 section 3 shows', async () => {
+  test('match the exchange in RFC 7677 section 3', async () => {
     const [, , stored = '', server = ''] = /^(.*)\$(.*):(.*)$/.exec(await scramVerifier('pencil', salt)) ?? []
     const message =
       'n=user,r=rOprNGfwEbeRWgbNEkqO,' +
@@ -30,7 +30,7 @@ describe('verifiers', () => {
     )
   })
 
-  test('fit their password, and no other', async () => {
+  test('match their password, and no other', async () => {
     await fc.assert(
       fc.asyncProperty(plain, plain, async (password, other) => {
         const verifier = await scramVerifier(password)
@@ -41,7 +41,7 @@ describe('verifiers', () => {
     )
   })
 
-  test('differ by their salt', async () => {
+  test('differ if their salts differ', async () => {
     expect(await scramVerifier('same')).not.toBe(await scramVerifier('same'))
   })
 

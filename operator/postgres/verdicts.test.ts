@@ -19,7 +19,7 @@ function counting(more: { now?: () => number; mostKept?: number } = {}) {
 }
 
 describe('verdicts', () => {
-  test('are computed once for each pair, also of looks at once', async () => {
+  test('are computed once for each pair, also for concurrent probes', async () => {
     const { verdicts, computed } = counting()
     const verifier = await scramVerifier('pencil')
     const judge = (password: string) => verdicts.judge(password, verifier, signal)
@@ -31,7 +31,7 @@ describe('verdicts', () => {
     expect(computed()).toBe(2)
   })
 
-  test('are kept of the latest pairs only', async () => {
+  test('are cached for the latest pairs only', async () => {
     const { verdicts, computed } = counting({ mostKept: 2 })
     const verifiers = await Promise.all(['a', 'b', 'c'].map(password => scramVerifier(password)))
     for (const verifier of verifiers) await verdicts.judge('pencil', verifier, signal)
@@ -43,13 +43,13 @@ describe('verdicts', () => {
     ['more rounds than are ever computed', rounds(100_001, 'AAAA')],
     ['no rounds', rounds(0, 'AAAA')],
     ['another method', 'md5d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0'],
-  ])('on a verifier of %s cost nothing', async (_, verifier) => {
+  ])('on a verifier of %s are not computed', async (_, verifier) => {
     const { verdicts, computed } = counting()
     expect(await verdicts.judge('pencil', verifier, signal)).toBe('differs')
     expect(computed()).toBe(0)
   })
 
-  test('on verifiers of many rounds are put off once their budget is spent, and those of ours never', async () => {
+  test('on verifiers with many rounds are delayed when their budget is used up, unlike those of the operator', async () => {
     const { verdicts, computed } = counting()
     // A clock that stands still: 3 s of patience are 1,200,000 rounds, after the 100,000 that begin at once.
     const controller = new AbortController()

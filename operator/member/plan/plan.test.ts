@@ -53,7 +53,7 @@ describe('the StatefulSet of a member', () => {
   })
 })
 
-test('another member of the same data has objects of its own names, which its StatefulSet alone selects', () => {
+test('another member has objects with names of its own, and its StatefulSet selects only its own pod', () => {
   const unsettled = observedOf({ pod: undefined, children: { statefulSet: undefined } })
   const needs = {
     ...prerequisitesOf(unsettled),

@@ -6,13 +6,13 @@ const container = (qosClass: 'burstable' | 'guaranteed') =>
   agentContainer({ image: 'i', shape: { ...smallShape, qosClass }, data: '/data', tls: '/tls' })
 
 describe('the container of the agent', () => {
-  test('leaves the pod the class that its size promises', () => {
+  test('keeps the quality of service class of the pod', () => {
     const { requests, limits } = container('guaranteed').resources ?? {}
     expect(requests).toEqual(limits)
     expect(container('burstable').resources?.requests).toEqual({ cpu: '5m', memory: '48Mi' })
   })
 
-  test('cannot write to the volume but to the log, and nothing asks whether it is ready', () => {
+  test('can write only to the log directory of the volume, and has no readiness probe', () => {
     const { volumeMounts, readinessProbe, startupProbe } = container('burstable')
     expect(volumeMounts?.filter(({ name }) => name === 'data')).toEqual([
       { name: 'data', mountPath: '/data', readOnly: true },

@@ -54,7 +54,7 @@ describe('a Postgres', () => {
     expect(await stopOf(cluster(), of(id), holder)).toBe(expected)
   })
 
-  test('with a pod runs, whatever its StatefulSet says', async () => {
+  test('with a pod counts as running, whatever its StatefulSet has', async () => {
     await set('podded', 0, { observedGeneration: 1, replicas: 0 })
     const made = await pod('podded', { labels: { [labels.database]: 'podded' } })
     expect(await stopOf(cluster(), of('podded'), holder)).toBe('running')
@@ -64,13 +64,13 @@ describe('a Postgres', () => {
     expect(await stopOf(cluster(), of('podded'), holder)).toBe('stopped')
   })
 
-  test('without a StatefulSet has nothing that makes a pod', async () => {
+  test('without a StatefulSet counts as locked', async () => {
     expect(await stopOf(cluster(), of('bare'), holder)).toBe('locked')
     await lock(cluster(), of('bare'), holder)
     expect(await lockOf(cluster(), of('bare'), holder)).toBeUndefined()
   })
 
-  test('under a lock cannot be started by whoever acts on old news; another restore does not have the lock', async () => {
+  test('under a lock cannot be started by a stale controller; another restore does not hold the lock', async () => {
     await set('held', 0, { observedGeneration: 1, replicas: 0 })
     await lock(cluster(), of('held'), holder)
     await lock(cluster(), of('held'), holder)

@@ -27,12 +27,12 @@ const templateOf = (settings: object) =>
     pods: podSettings.parse(settings),
   }).spec?.template
 
-describe('the place of a database', () => {
-  test('is anywhere, with half an hour to stop, where nothing is said of it', () => {
+describe('the placement of a database', () => {
+  test('is any node, with a grace period of half an hour, by default', () => {
     expect(placementOf(podSettings.parse({}))).toEqual({ terminationGracePeriodSeconds: 1800 })
   })
 
-  test('is what the installation says', () => {
+  test('is as the installation is configured', () => {
     const settings = {
       imagePullSecrets: [{ name: 'registry' }],
       priorityClassName: 'databases',
@@ -50,7 +50,7 @@ describe('the place of a database', () => {
     expect(templateOf(settings)?.spec).toMatchObject(settings)
   })
 
-  test('is spread over the databases of the namespace, unless something else is to be counted', () => {
+  test('spreads the databases of the namespace, unless another selector is configured', () => {
     const zone = { topologyKey: 'topology.kubernetes.io/zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }
     const labelSelector = { matchLabels: { tier: 'one' } }
     const { topologySpreadConstraints } = placementOf(
@@ -62,7 +62,7 @@ describe('the place of a database', () => {
     ])
   })
 
-  test('is part of what a pod was made from', () => {
+  test('is part of the pod template', () => {
     const digest = (settings: object) => templateOf(settings)?.metadata?.annotations?.[templateAnnotation]
     expect(digest({ priorityClassName: 'databases' })).not.toBe(digest({}))
     expect(digest({ disruptionBudget: true })).toBe(digest({}))

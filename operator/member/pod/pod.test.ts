@@ -18,7 +18,7 @@ const prepare = (state: object, more: object = {}) =>
   pod({ initContainerStatuses: [container('prepare', state, more)] })
 
 describe('a pod', () => {
-  test('is none the worse for its agent', () => {
+  test('is healthy even if its agent fails', () => {
     const serving = container('postgres', { running: { startedAt: '2026-01-01T00:00:00Z' } }, { ready: true })
     const crashing = container(
       'agent',
@@ -43,7 +43,7 @@ describe('a pod', () => {
     expect(podFacts(postgres({ terminated: { exitCode: 0 } })).address).toBeUndefined()
   })
 
-  test('is another run after each start of its Postgres, not when it comes to be ready', () => {
+  test('is another run after each start of Postgres, not when it becomes ready', () => {
     const run = (more: object, startedAt = '2026-01-01T00:00:00Z') =>
       podFacts(postgres({ running: { startedAt } }, more)).run
     expect(run({ ready: true })).toBe(run({ ready: false }))

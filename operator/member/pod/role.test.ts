@@ -25,18 +25,18 @@ const restarted: RestartsOf = () => ({
 })
 
 describe('the role of a member', () => {
-  test('is on new pods, and selects them', () => {
+  test('is a label of new pods, and selects them', () => {
     expect(rolesIn({})).toEqual(['primary', 'primary', 'primary'])
     expect(rolesIn({ children: { statefulSet: undefined, pod: undefined }, pod: undefined })).toEqual([
       ...['primary', 'primary', 'primary'],
     ])
   })
-  test('is given to no pod that runs without, and nothing is selected by it, whatever an upgrade brings', () => {
+  test('is neither added to a running pod without it nor selected, also after an upgrade', () => {
     expect(rolesIn({ children: before })).toEqual([undefined, undefined, undefined])
     const actions = actionsOf({ children: before })
     expect(actions.filter(action => action.do === 'repair-pod')).toEqual([])
   })
-  test('comes with the next restart: into the template and onto the pod that still runs, before it selects', () => {
+  test('is added with the next restart: to the template and the running pod, before it selects', () => {
     expect(rolesIn({ children: before }, restarted)).toEqual([undefined, undefined, 'primary'])
     const { statefulSet } = children
     expect(rolesIn({ children: { ...before, statefulSet } })).toEqual([undefined, undefined, 'primary'])
@@ -45,7 +45,7 @@ describe('the role of a member', () => {
     )
     expect(rolesIn({ children: { service: before.service } })).toEqual(['primary', 'primary', 'primary'])
   })
-  test('selects nothing of another incarnation that the Service leads to for now', () => {
+  test('does not select the pod of another incarnation to which the Service leads for now', () => {
     const { service } = before
     const selector = { ...service.spec?.selector, [labels.incarnation]: '7' }
     const elsewhere = { ...service, spec: { ...service.spec, selector } }

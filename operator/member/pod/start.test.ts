@@ -45,7 +45,7 @@ test.each<[string, Volume, string[]]>([
   expect(starts(volume)).toEqual(expected)
 })
 
-test('asks for signals before anything else: until then the kernel keeps them from a first process', () => {
+test('the start command sets its signal handlers first: until then the kernel drops signals to process 1', () => {
   const [, , script = ''] = startCommand('/data', ['postgres'])
   expect(script.split('\n')[0]).toBe("trap 'exit 143' TERM INT")
 })

@@ -46,22 +46,22 @@ async function hold(lock: string): Promise<() => Promise<unknown>> {
   }
 }
 
-describe('the probe of WAL', () => {
-  test('writes 512 bytes in one file, over and over, and leaves nothing else', async () => {
+describe('the WAL probe', () => {
+  test('writes 512 bytes to one file each time, and leaves nothing else', async () => {
     const { wal, lock } = directories()
     for (let count = 0; count < 3; count++) expect((await probe(wal, lock)).code).toBe(0)
     expect(readdirSync(wal)).toEqual(['espalier-probe'])
     expect(statSync(join(wal, 'espalier-probe')).size).toBe(512)
   })
 
-  test('passes where the write fails: only a hang and a full disk fail it', async () => {
+  test('passes if the write fails for another reason than a hang or a full disk', async () => {
     const { wal, lock } = directories()
     expect((await probe(join(wal, 'gone'), lock)).code).toBe(0)
     mkdirSync(join(wal, 'espalier-probe'))
     expect((await probe(wal, lock)).code).toBe(0)
   })
 
-  test('fails at once while the write before it has not ended, and begins no second', async () => {
+  test('fails at once while the previous write has not ended, and starts no second one', async () => {
     const { wal, lock } = directories()
     const release = await hold(lock)
     for (let count = 0; count < 2; count++) {

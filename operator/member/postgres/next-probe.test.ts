@@ -41,50 +41,50 @@ const at = (more: Partial<ProbeTime> = {}) =>
     ...more,
   })
 
-describe('the next look', () => {
-  test('is at once where something is waited for, and spread over the interval where nothing is', () => {
+describe('the next probe', () => {
+  test('is due at once if something is waited for, and otherwise spread over the interval', () => {
     expect(at({ facts: undefined, awaited: true })).toBe(2_000)
     const spread = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map(key => at({ facts: undefined, key }))
     expect(Math.min(...spread)).toBeGreaterThanOrEqual(0)
     expect(Math.max(...spread)).toBeLessThan(intervalMs)
     expect(Math.max(...spread) - Math.min(...spread)).toBeGreaterThan(intervalMs / 3)
   })
-  test('is at once of one that nothing is known of, where its certificate was issued since the operator started', () => {
+  test('is due at once for an unknown Postgres whose certificate was issued since the operator started', () => {
     const operatorStartedAt = 1_900_500
     const unknown = { facts: undefined, operatorStartedAt, now: 1_902_000 }
     expect(at({ ...unknown, latestCertificateAt: 1_901_000 })).toBe(1_902_000)
     expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBeGreaterThan(1_902_000)
     expect(at({ ...unknown, latestCertificateAt: 1_800_000 })).toBeGreaterThan(1_902_000)
   })
-  test('is five minutes after the last where nothing happens', () => {
+  test('is due five minutes after the last one if nothing happens', () => {
     expect(at()).toBeGreaterThanOrEqual(facts.at + 300_000)
     expect(at()).toBeLessThanOrEqual(facts.at + 360_000)
   })
-  test('is at once where Postgres was started anew, or came to be ready, or something was done in it', () => {
+  test('is due at once if Postgres was restarted, became ready or was changed', () => {
     expect(at({ pod: { run: 'other', ready: true, startedAt: 0 }, awaited: true })).toBe(2_000)
     expect(at({ pod: { run: 'r', ready: false, startedAt: 0 } })).toBe(2_000)
     expect(at({ facts: { ...facts, isOutdated: true } })).toBe(2_000)
   })
-  test('is ever later while what is done in it fails', () => {
+  test('is delayed more with each change that fails', () => {
     const after = (failures: number) => at({ facts: { ...facts, isOutdated: true, failures }, now: 1_000 })
     expect([1, 2, 3, 20].map(after)).toEqual([1_250, 1_500, 2_000, 61_000])
     expect(at({ facts: { ...facts, failures: 20 }, now: 1_000 })).toBe(at({ now: 1_000 }))
   })
-  test('is within seconds of a suspicion, and no more often than every few', () => {
+  test('is due within seconds of a suspicion, with a pause of some seconds between two', () => {
     expect(at({ suspectedAt: 2_000 })).toBe(6_000)
     expect(at({ suspectedAt: 60_000, now: 60_000 })).toBe(60_000)
     expect(at({ facts: undefined, suspectedAt: 2_000 })).toBe(2_000)
   })
-  test('is soon after a doubtful one, and after a reload as long as the certificate may still be on its way', () => {
+  test('is due soon after a doubtful one, and after a reload until the certificate can be mounted', () => {
     expect(at({ facts: { ...facts, isDoubtful: true } })).toBe(2_000)
     const reloaded = { ...facts, isOutdated: true }
     expect(at({ facts: reloaded, certificateIssuedAt: 1_000 })).toBe(1_100)
     expect(at({ facts: reloaded, certificateIssuedAt: 1_000, now: 61_000 })).toBe(6_000)
   })
-  test('is a minute after a commit that hung, which leaves a process behind', () => {
+  test('is due a minute after a commit that hung', () => {
     expect(at({ facts: { ...facts, answer: { ...answered, walHangs: true } }, awaited: true })).toBe(61_000)
   })
-  test('comes ever more rarely while Postgres does not start', () => {
+  test('is delayed more and more while Postgres does not start', () => {
     const delays = [0, 10_000, 100_000].map(retryDelay)
     expect(delays).toEqual(delays.toSorted((left, right) => left - right))
     expect(delays[0]).toBe(20)
@@ -104,8 +104,8 @@ const anyTime = fc.record({
   sinceMs: fc.nat(1_000_000),
 })
 
-describe('slow looks', () => {
-  test('never make the next one sooner than it would be without them, whatever else is the case', () => {
+describe('slow probes', () => {
+  test('never make the next probe earlier than it would be without them', () => {
     fc.assert(
       fc.property(anyFacts, anyTime, ({ hasAnswer, ...some }, { sinceMs, ...time }) => {
         const known = { ...facts, ...some, answer: hasAnswer ? answered : undefined }
@@ -115,7 +115,7 @@ describe('slow looks', () => {
       }),
     )
   })
-  test('make looks rarer with each, up to a bound', () => {
+  test('delay the next probe more with each, up to a limit', () => {
     for (const usualMs of [20, 2_000, intervalMs]) {
       const delays = Array.from({ length: 60 }, (_, index) => slowDelay(index + 1, usualMs))
       expect(delays).toEqual(delays.toSorted((left, right) => left - right))

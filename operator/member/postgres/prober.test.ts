@@ -29,7 +29,7 @@ const observation = (more: Partial<Reachable> = {}): Reachable => ({
   ...more,
 })
 
-describe('what a look comes to', () => {
+describe('the result of a probe', () => {
   test.each<[string, Partial<Reachable>, object]>([
     ['all well', {}, { state: 'answered', rolesInOrder: true, changedByUser: [] }],
     ['recovery', { inRecovery: true }, { state: 'refused', reason: 'starting' }],
@@ -50,7 +50,7 @@ describe('what a look comes to', () => {
   })
 })
 
-describe('looks', () => {
+describe('probes', () => {
   const access = (observe: PostgresAccess['observe']): PostgresAccess => ({
     observe,
     ensureRoles: async () => {},
@@ -81,7 +81,7 @@ describe('looks', () => {
     return { answered, prober: createProber({ now: Date.now, onAnswer: key => answered.push(key), logger: silent }) }
   }
 
-  test('that hang hold up no other, and one at a time is taken of a database', async () => {
+  test('that hang block no other database, and run one at a time for one database', async () => {
     const { answered, prober } = open()
     let taken = 0
     for (let count = 0; count < 3; count++)
@@ -120,7 +120,7 @@ describe('looks', () => {
     message: reason,
   })
 
-  test('too slow to be answered change nothing that is known, however many they are', async () => {
+  test('that time out change nothing that is known', async () => {
     const { prober, take } = taker()
     expect((await take(async () => observation()))?.slow).toBe(0)
     for (const slow of [1, 2, 3, 4]) {
@@ -131,14 +131,14 @@ describe('looks', () => {
     await prober.stop()
   })
 
-  test('of which none was in time in this run of Postgres know nothing', async () => {
+  test('that all timed out in this run of Postgres have no result', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
     expect(await take(refused('timeout'), { run: 'next' })).toMatchObject({ run: 'next', slow: 1, answer: undefined })
     await prober.stop()
   })
 
-  test('that find no machine count only the second time in a row', async () => {
+  test('that cannot reach the machine count only the second time in a row', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
     expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
@@ -146,7 +146,7 @@ describe('looks', () => {
     await prober.stop()
   })
 
-  test('that find no machine count at once where a gateway has met none either, and only in that look', async () => {
+  test('that cannot reach the machine count at once if a gateway reports the same, for that probe alone', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
     prober.suspect('a')
@@ -156,7 +156,7 @@ describe('looks', () => {
     await prober.stop()
   })
 
-  test('log in as a client once, until Postgres or the passwords are others', async () => {
+  test('log in as a client once for each run of Postgres and each set of passwords', async () => {
     const { prober, take } = taker()
     let logins = 0
     const access: PostgresAccess = {
@@ -178,7 +178,7 @@ describe('looks', () => {
     await prober.stop()
   })
 
-  test('log in the way that clients come, which may not lead to it yet', async () => {
+  test('log in through the Service, which may not lead to the pod yet', async () => {
     const { prober, take } = taker()
     const hosts: string[] = []
     let login: Login = { result: 'unreachable', message: 'connect ECONNREFUSED' }
@@ -207,7 +207,7 @@ describe('looks', () => {
     await prober.stop()
   })
 
-  test('know nothing of a login that took too long', async () => {
+  test('have no result for a login that timed out', async () => {
     const { prober, take } = taker()
     const access: PostgresAccess = {
       ...request('a', async () => observation()).access,
@@ -217,7 +217,7 @@ describe('looks', () => {
     await prober.stop()
   })
 
-  test('that began before something was done in Postgres are not believed', async () => {
+  test('that started before a change in Postgres are discarded', async () => {
     const { answered, prober } = open()
     const gate = Promise.withResolvers<PostgresObservation>()
     prober.request(request('a', () => gate.promise))

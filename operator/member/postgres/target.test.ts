@@ -20,6 +20,6 @@ test.each([
   ['straight, where Services have none', to(2), { by: 'direct' }],
   ['to another incarnation, as yet', to(1, '10.96.0.7'), { by: 'elsewhere' }],
   ['nowhere without a Service', { incarnation: 2, children: { service: undefined } }, { by: 'elsewhere' }],
-])('clients come by way of %s', (_, observed, way) => {
+])('clients connect through %s', (_, observed, way) => {
   expect(clientPath(observed)).toEqual(way)
 })

@@ -15,7 +15,7 @@ const owner: Owner = {
   hostLabel: 'one-5e1d9a52',
 }
 
-describe('the claim for a volume whose own is gone', () => {
+describe('the claim for a volume that has lost its claim', () => {
   const claimFor = (storageClass: object) => {
     const volume: PersistentVolume = {
       apiVersion: 'v1',
@@ -40,7 +40,7 @@ describe('the claim for a volume whose own is gone', () => {
   })
 })
 
-test('the claim for a volume that a driver made without a class names none, since it could not grow then', () => {
+test('the claim for a volume without a class names no class', () => {
   const volume: PersistentVolume = {
     apiVersion: 'v1',
     kind: 'PersistentVolume',
@@ -84,13 +84,13 @@ describe('a claim', () => {
     ['the default class, of an older operator', ofOlder('1Gi', 'fast'), '1Gi', undefined, true],
     ['another class, of an older operator', ofOlder('1Gi', 'slow'), '1Gi', 'fast', false],
     ['a larger one, of an older operator', ofOlder('1Gi', undefined), '2Gi', undefined, false],
-  ])('made to ask for storage asks for %s', (_what, claim, storage, storageClass, is) => {
+  ])('is compared with the requested storage and class: %s', (_what, claim, storage, storageClass, is) => {
     expect(
       asksFor({ ...claim, apiVersion: 'v1', kind: 'PersistentVolumeClaim' }, shapeOf(storage), regionOf(storageClass)),
     ).toBe(is)
   })
 
-  test('of an older operator is not written only to say what it was made to ask for', () => {
+  test('of an older operator is not written only to add the annotation of its first request', () => {
     const { annotations: _, ...metadata } = made('1Gi', undefined).metadata
     const before = {
       ...made('1Gi', undefined),
@@ -104,7 +104,7 @@ describe('a claim', () => {
     ).toBeUndefined()
   })
 
-  test('of a copy names its node as it is made, and is not made to do so again', () => {
+  test('of a copy names its node when it is created, and is not changed later', () => {
     const content = { systemIdentifier: undefined, node: 'one' }
     const draft = claimDraft({ owner, incarnation: 1, number: 0 }, shapeOf('1Gi'), regionOf(undefined), content)
     expect(draft.metadata.annotations).toMatchObject({ 'volume.kubernetes.io/selected-node': 'one' })

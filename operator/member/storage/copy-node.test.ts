@@ -86,7 +86,7 @@ describe('the claim of a copy', () => {
   })
 })
 
-describe('a volume comes without a pod', () => {
+describe('a volume is provisioned without a pod', () => {
   const made = Date.parse('2026-01-01T00:00:00Z')
   const claimOf = (phase: string | undefined, annotations: Record<string, string>): PersistentVolumeClaim => ({
     apiVersion: 'v1',

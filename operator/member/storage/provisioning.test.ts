@@ -43,10 +43,10 @@ test.each<[string, Event[], string | undefined]>([
     [event('Warning', 'Failed', 'rpc error\n  password=hunter2 refused', {})],
     'Failed: rpc error password=*** refused',
   ],
-])('a claim tells %s', (_what, events, told) => {
+])('a claim reports %s', (_what, events, told) => {
   expect(newestEvent(events)).toBe(told)
 })
 
-test('a long story is cut', () => {
+test('a long message is truncated', () => {
   expect(newestEvent([event('Warning', 'Failed', 'x'.repeat(5_000), {})])).toHaveLength(408)
 })

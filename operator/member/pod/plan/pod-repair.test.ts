@@ -29,7 +29,7 @@ const edited = (revision: string | undefined, status: object): Given => ({
 const doneTo = (given: Given) =>
   actionsOf(given).filter(action => action.do === 'repair-pod' || (action.do === 'delete' && action.kind === 'Pod'))
 
-test('an annotation that another manager changed is put back, and the pod is not restarted', () => {
+test('an annotation that another manager changed is restored, and the pod is not restarted', () => {
   expect(wanted).toBeDefined()
   expect(doneTo(edited('one', {}))).toMatchObject([
     { do: 'repair-pod', annotations: { [sizeAnnotation]: wanted }, labels: {}, images: {} },
@@ -39,15 +39,15 @@ test('an annotation that another manager changed is put back, and the pod is not
 test.each([
   ['made from an earlier template', edited('zero', {})],
   ['of an unknown template', edited(undefined, { updateRevision: undefined })],
-])('a pod %s is restarted where it is not what was requested', (_, given) => {
+])('a pod %s is restarted if it differs from the request', (_, given) => {
   expect(doneTo(given)).toMatchObject([{ do: 'delete' }])
 })
 
-test('nothing is decided by a StatefulSet whose controller has not seen it', () => {
+test('a StatefulSet that its controller has not observed causes no repair', () => {
   expect(doneTo(edited('one', { observedGeneration: 2 }))).toEqual([])
 })
 
-test('annotations that the template does not have stay', () => {
+test('annotations that the template does not have are kept', () => {
   const given = edited('one', {})
   const marks = { ...pod.metadata.annotations, theirs: 'x', [restartAnnotation]: 'never' }
   const pods = { ...pod, metadata: { ...pod.metadata, annotations: marks } }

@@ -30,7 +30,7 @@ const issued = (issuedAt: number | undefined, state: 'good' | 'due' = 'good') =>
   certificate: { state, fingerprint: 'f', issuedAt, isLoaded: false },
 })
 
-describe('a pod is deleted to be made anew', () => {
+describe('a pod is deleted to be created again', () => {
   const deleted = [{ do: 'delete', kind: 'Pod', name: pod.name, namespace: 'databases', uid: pod.uid }]
   const restartsFor = (given: Given, restarts?: RestartsOf) => {
     const seen = observedOf(given)
@@ -115,7 +115,7 @@ describe('a pod is deleted to be made anew', () => {
     expect(restartsFor(given, restarts)).toEqual([])
   })
 
-  test('by way of none at all, where the volume is to be bound anew', () => {
+  test('by scaling its StatefulSet to zero, if the volume needs a new claim', () => {
     const volume: VolumeFacts = {
       ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: true, policyBefore: 'Delete', isBound: true },
       ...{ claim: `databases/${claim.metadata.name}`, claimUid: claim.metadata.uid, isMarked: true },
@@ -133,7 +133,7 @@ describe('a pod is deleted to be made anew', () => {
   })
 })
 
-describe('the marks of a template', () => {
+describe('the restart marks of a template', () => {
   const live = (annotations: Record<string, string>) => {
     const spec = statefulSet.spec as NonNullable<StatefulSet['spec']>
     return observedOf({
@@ -145,17 +145,17 @@ describe('the marks of a template', () => {
   const restarts = noRestarts({ newestTemplate: undefined, image: undefined, configurationDigest: undefined })
   const marks = { restart: 'r', maintenance: 'm' }
 
-  test('of restarts that are over stay, so that their end changes nothing', () => {
+  test('of finished restarts are kept, so that their end changes nothing', () => {
     expect(templateMarks(live({ [restartAnnotation]: 'r', [maintenanceAnnotation]: 'm' }), restarts)).toEqual(marks)
     expect(templateMarks(live({}), restarts)).toEqual({ restart: undefined, maintenance: undefined })
     expect(templateMarks(observedOf({ children: { statefulSet: undefined } }), { ...restarts, marks })).toEqual(marks)
   })
-  test('of restarts to come take the place of those before', () => {
+  test('of requested restarts replace the previous ones', () => {
     expect(
       templateMarks(live({ [restartAnnotation]: 'r0', [maintenanceAnnotation]: 'm0' }), { ...restarts, marks }),
     ).toEqual(marks)
   })
-  test('ask for nothing by themselves', () => {
+  test('request nothing by themselves', () => {
     expect(restarts).toStrictEqual({
       marks: { restart: undefined, maintenance: undefined },
       isUnsure: false,
@@ -178,7 +178,7 @@ const other: Newest = { ...newest, newestTemplate: 'newer' }
 const copied = { isMounted: false, inForce: 'older' }
 const told = (...reasons: string[]) => reasons.map(reason => ({ reason, message: 'as before', since }))
 
-describe('what waits for a restart', () => {
+describe('the pending restart', () => {
   test.each<[string, Given, Newest, object[]]>([
     ['is nothing', {}, newest, []],
     ['is another template', {}, other, [onTemplate]],
@@ -221,7 +221,7 @@ describe('what waits for a restart', () => {
     const found = pendingRestarts(observedOf(given), wanted, now)
     expect(found).toEqual(expected.map(entry => ({ ...entry, since: timestamp(now) })))
   })
-  test('waits since it was first found', () => {
+  test('is pending since it was first found', () => {
     const given = {
       status: { pendingRestart: told('Settings', 'Configuration') },
       configuration: { pendingRestart: ['a', 'b'] },
@@ -231,17 +231,17 @@ describe('what waits for a restart', () => {
       { ...onSettings, since },
     ])
   })
-  test('is, of what only Postgres tells, as on record until it answers', () => {
+  test('is kept as recorded until Postgres answers', () => {
     const status = { pendingRestart: told('PodTemplate', 'Settings', 'Configuration', 'Image') }
     for (const answer of [undefined, expired()])
       expect(pendingRestarts(observedOf({ status, answer }), newest, now)).toEqual(told('Settings', 'Configuration'))
     expect(pendingRestarts(observedOf({ status }), newest, now)).toEqual([])
   })
-  test('is said in no more than a condition holds', () => {
+  test('has a message no longer than a condition allows', () => {
     const [entry] = pendingRestarts(observedOf({ configuration: { pendingRestart: ['x'.repeat(2000)] } }), newest, now)
     expect(entry?.message).toHaveLength(1000)
   })
-  test('is said by its first reason, and all of it', () => {
+  test('is reported by its first reason, with all messages', () => {
     expect(restartFinding([])).toBeUndefined()
     expect(restartFinding([onTemplate, onSettings].map(entry => ({ ...entry, since })))).toEqual({
       status: 'True',
@@ -274,7 +274,7 @@ describe('a restart', () => {
   ])('%s', (_, given, wanted, is) => {
     expect(isWorthRestart(observedOf(given), wanted)).toBe(is)
   })
-  test('brings what a newer release makes of a pod', () => {
+  test('applies the pod template of a newer release', () => {
     const { desired } = assessmentOf({ rest: newer })
     expect(isWorthRestart(observedOf({ rest: newer }), desired)).toBe(true)
   })

@@ -60,7 +60,7 @@ const [grown, growing] = [{ has: '2Gi' }, {}]
 const lagging = { has: '2Gi', conditions: ['FileSystemResizePending'] }
 const resting: Given = { spec: { suspended: true, size: large }, pod: undefined }
 
-describe('the size in force', () => {
+describe('the applied size', () => {
   const templateOf = (size: string | undefined): StatefulSet => ({
     ...statefulSet,
     spec: {
@@ -83,13 +83,13 @@ describe('the size in force', () => {
   ])('%s', (_, size, expected) => {
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size })).toEqual(expected)
   })
-  test('is as on record where no pod runs', () => {
+  test('is the recorded one if no pod runs', () => {
     const size = 'medium-v1'
     expect(appliedSizeOf(instance, templateOf('other-v1'), undefined)).toEqual(small)
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size, address: undefined })).toEqual(small)
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size, terminating: true })).toEqual(small)
   })
-  test('without a record is that of the template, and without one what is asked', () => {
+  test('without a record is the one of the template, and without a template the requested one', () => {
     expect(appliedSizeOf(unrecorded, templateOf('other-v1'), undefined)).toEqual({ name: 'other', version: 1 })
     expect(appliedSizeOf(unrecorded, templateOf(undefined), undefined)).toEqual(large)
     expect(appliedSizeOf(unrecorded, undefined, undefined)).toEqual(large)
@@ -97,7 +97,7 @@ describe('the size in force', () => {
   })
 })
 
-describe('a size that is asked for', () => {
+describe('a requested size', () => {
   const stateOf = (given: Given) => sizeState(observedOf(given))
   const applied = { effective: large, shape: largeSize.spec.shape, hindrance: undefined }
 
@@ -119,12 +119,12 @@ describe('a size that is asked for', () => {
       'where a claim is yet to be made',
       asking({}, { status: { volume: undefined }, pod: undefined, children: { claim: undefined } }),
     ],
-  ])('comes into force as a whole %s', (_, given) => {
+  ])('is applied as a whole %s', (_, given) => {
     expect(stateOf(given)).toMatchObject(applied)
     expect(stateOf(given).shortfall).toBeUndefined()
   })
 
-  test('is in force, with nothing to be said of it', () => {
+  test('is applied, without a condition', () => {
     expect(stateOf({})).toEqual({
       effective: small,
       shape: smallSize.spec.shape,
@@ -137,13 +137,13 @@ describe('a size that is asked for', () => {
       hindrance: undefined,
     })
   })
-  test('is in force also once it is retired, for who has it', () => {
+  test('is kept by a database that has it after it is retired', () => {
     expect(stateOf({ rest: { size: sizeOf('small', '1Gi', 'retired') } })).toMatchObject({
       effective: small,
       hindrance: undefined,
     })
   })
-  test('is in force with what its volume lacks', () => {
+  test('is applied, with what its volume lacks', () => {
     expect(stateOf({ rest: { size: sizeOf('small', '2Gi') } })).toMatchObject({
       effective: small,
       hindrance: undefined,
@@ -232,21 +232,21 @@ describe('a size that is asked for', () => {
         passes: false,
       },
     ],
-  ])('leaves everything as it is where %s', (_, given, hindrance) => {
+  ])('changes nothing if %s', (_, given, hindrance) => {
     expect(stateOf(given)).toEqual({ effective: small, shape: smallSize.spec.shape, hindrance })
   })
 
-  test('of which nothing is known keeps one of which nothing is known', () => {
+  test('that is unknown keeps an applied one that is unknown', () => {
     const appliedSize = { pinned: small, size: undefined }
     expect(stateOf(asking(growing, { rest: { appliedSize } }))).toMatchObject({ effective: small, shape: undefined })
   })
-  test('is another where only its version is', () => {
+  test('is another one if only its version differs', () => {
     const given = asking(growing, { spec: { size: { name: 'small', version: 2 } } })
     expect(stateOf(given).effective).toEqual(small)
   })
 })
 
-describe('the size on record', () => {
+describe('the recorded size', () => {
   const recorded = (given: Given, { effective = large, isPrepared = true } = {}) =>
     recordedSize(observedOf(given), { effective, shape: undefined, hindrance: undefined }, isPrepared)
 
@@ -281,7 +281,7 @@ describe('the size on record', () => {
   })
 })
 
-describe('what is said of another size', () => {
+describe('the message about another size', () => {
   const hindrance: NonNullable<SizeState['hindrance']> = { reason: 'Growing', message: 'it grows', passes: true }
   const asked = { ...hindrance, isAsked: true as const }
   const finding = (given: Given, state: Partial<SizeState>, recorded: typeof small | undefined = small) =>
@@ -293,25 +293,25 @@ describe('what is said of another size', () => {
     rest: { isAtRest: true },
   }
 
-  test('is nothing where it has what was asked, or has none', () => {
+  test('is empty if the requested size is applied or none is known', () => {
     expect(finding({}, {})).toBeUndefined()
     expect(
       sizeFinding(observedOf({ spec: { size: large } }), { effective: large, shape: undefined, hindrance }, undefined),
     ).toBeUndefined()
   })
-  test('is what hinders it, and that it comes with a restart where nothing does', () => {
+  test('has what blocks it, or else that it is applied with a restart', () => {
     const inForce = 'small-v1 is in force and large-v1 is asked for'
     expect(finding({ spec: { size: large } }, { hindrance })).toEqual(told('Growing', `${inForce}: it grows`))
     expect(finding({ spec: { size: large } }, {})).toEqual(
       told('Restarting', `${inForce}: Postgres is restarted with it`),
     )
   })
-  test('is what the volume lacks of the size in force', () => {
+  test('has what the volume lacks of the applied size', () => {
     expect(finding({}, { shortfall: hindrance })).toEqual(
       told('Growing', 'small-v1 is in force, with a volume smaller than its own: it grows'),
     )
   })
-  test('is what the last operator was told, until this one has an answer', () => {
+  test('is kept from the previous operator until Postgres answers', () => {
     expect(finding(refusedBefore, { hindrance: asked })).toEqual(told('GrowthRefused', 'quota'))
     expect(finding({ ...refusedBefore, spec: {} }, { shortfall: asked })).toEqual(told('GrowthRefused', 'quota'))
     expect(finding(refusedBefore, { hindrance })?.reason).toBe('Growing')
@@ -321,14 +321,14 @@ describe('what is said of another size', () => {
   })
 })
 
-describe('a size that could not come into force when it was asked for', () => {
+describe('a size that could not be applied when it was requested', () => {
   const comes = (given: Given, rest: Partial<Observed> = {}) => {
     const observed = { ...observedOf(asking(grown, given)), isAtRest: true, ...rest }
     return comesIntoForce(observed, sizeState(observed))
   }
   const going = claimOf({ has: '2Gi', metadata: { deletionTimestamp: at } })
 
-  test('does, once the volume has grown', () => {
+  test('is applied when the volume has grown', () => {
     expect(comes({})).toBe(true)
   })
   test.each<[string, Given, Partial<Observed>?]>([

@@ -40,7 +40,7 @@ const templateFor = (given: Given, restarts: RestartsOf = noRestarts): Template 
 const imagesOf = ({ spec }: Template) =>
   [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])].map(({ image }) => image)
 
-test('no container says whose it is: those of all instances of a size are kept once', () => {
+test('containers of equal instances are equal, so that they are stored once', () => {
   const id = statefulSet.metadata.labels?.[labels.database]
   const { initContainers, containers } = templateFor({ status: { volume: undefined } }).spec ?? {}
   expect(containers).toHaveLength(2)
@@ -85,13 +85,13 @@ describe('a newer template', () => {
     expect(takes(given, restarts)).toBe(is)
   })
 
-  test('that makes the same pod is taken at once, with what it says beside that', () => {
+  test('that creates the same pod is applied at once, with its other fields', () => {
     const bare = annotated({ [walProbeAnnotation]: undefined })
     const template = (pods: object) => templateFor({ children: { statefulSet: setOf(bare) }, rest: pods })
     expect(template({ podSettings }).metadata?.annotations?.[walProbeAnnotation]).toBe('true')
     expect(template(newer).metadata?.annotations?.[walProbeAnnotation]).toBeUndefined()
   })
-  test('is the one of the first StatefulSet there is', () => {
+  test('is applied if there is no StatefulSet yet', () => {
     const { newestTemplate } = assessmentOf({ rest: newer }).desired
     const template = templateFor({ children: { statefulSet: undefined } })
     expect(template.metadata?.annotations?.[templateAnnotation]).toBe(newestTemplate)
@@ -99,8 +99,8 @@ describe('a newer template', () => {
   })
 })
 
-describe('a template that stays', () => {
-  test('is stated as it was, and nothing of what the API server says of it', () => {
+describe('a template that is kept', () => {
+  test('is applied as it was, without the defaults of the API server', () => {
     const creationTimestamp = at
     const present = { ...live.template, metadata: { ...live.template.metadata, creationTimestamp } }
     expect(templateFor({ children: { statefulSet: setOf(present) } })).toEqual(live.template)
@@ -113,8 +113,8 @@ describe('a template that stays', () => {
   })
 })
 
-describe('the image as the installation names it', () => {
-  test('stands on the template, or else on its container', () => {
+describe('the configured image', () => {
+  test('is read from the template, or else from its container', () => {
     expect(referenceOf(annotated({ [imageAnnotation]: 'postgres:17' }))).toBe('postgres:17')
     expect(referenceOf({ ...live.template, metadata: {} })).toBe('postgres:18')
     expect(referenceOf({ ...live.template, metadata: undefined })).toBe('postgres:18')
@@ -157,12 +157,12 @@ describe('the image of a pod', () => {
   ])('%s', (_, given, image) => {
     expect(new Set(imagesOf(templateFor(given)))).toEqual(new Set([image]))
   })
-  test('is the same of all its containers, and changes nothing else of them', () => {
+  test('is set on all its containers, and nothing else changes', () => {
     const template = templateFor({ pod: pulled })
     expect(template).toEqual({ ...live.template, ...of(pinned) })
     expect(imagesOf(template)).toEqual([pinned, pinned, pinned])
   })
-  test('of a pod that has no containers before it is of none', () => {
+  test('of a pod without init containers adds none', () => {
     const { initContainers: _, ...spec } = live.template.spec as NonNullable<Template['spec']>
     expect(templateFor({ children: { statefulSet: setOf({ spec }) } }).spec).not.toHaveProperty('initContainers')
   })

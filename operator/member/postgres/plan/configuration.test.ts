@@ -24,14 +24,14 @@ describe('a reload', () => {
   ])('%s', (_, given, is) => {
     expect(awaitsReload(observedOf(given), desired)).toBe(is)
   })
-  test('brings nothing where the files are not known', () => {
+  test('is not planned if the mounted files are unknown', () => {
     expect(awaitsReload(observedOf({ configuration: older }), { ...desired, configurationDigest: undefined })).toBe(
       false,
     )
   })
 })
 
-describe('what Postgres has against its files', () => {
+describe('the errors that Postgres reports in its files', () => {
   const refused = { status: 'True', reason: 'StartedWithOlderFiles' }
   test.each<[string, Given, object | undefined]>([
     ['is nothing', {}, undefined],
@@ -48,7 +48,7 @@ describe('what Postgres has against its files', () => {
     if (expected === undefined) expect(finding).toBeUndefined()
     else expect(finding).toMatchObject(expected)
   })
-  test('is said in its own words', () => {
+  test('are reported in the words of Postgres', () => {
     expect(configurationFinding(observedOf({ configuration: { refused: 'line 3' } }))?.message).toMatch(/: line 3$/)
   })
 })

@@ -43,13 +43,13 @@ function serving(share: number, storage: ManagedDatabase['spec']['storage'] = { 
   return world
 }
 
-test('by default it does not, however full it is', () => {
+test('a volume does not grow automatically by default', () => {
   const world = serving(0.99, {})
   settle(world)
   expect([requested(world), told(world), databaseIn(world).status?.storage]).toEqual(['1Gi', undefined, undefined])
 })
 
-test('a claim whose request somebody raised is reported with its field, until the volume has it', () => {
+test('a claim whose request somebody raised is reported with its field until the volume has grown', () => {
   const world = serving(0, {})
   world.growth = 'held'
   const { metadata, spec, status } = claimIn(world)
@@ -69,7 +69,7 @@ test('a claim whose request somebody raised is reported with its field, until th
   expect([requested(world), told(world)]).toEqual(['5Gi', undefined])
 })
 
-test('it grows by a step once it is as full as was said, and not before; that is no operation, and restarts nothing', () => {
+test('a volume grows by a step at the configured threshold, without an operation or a restart', () => {
   const world = serving(0.79)
   settle(world)
   expect(capacity(world)).toBe('1Gi')
@@ -84,12 +84,12 @@ test('it grows by a step once it is as full as was said, and not before; that is
   expect(taskNames(world)).toEqual(['create-managed'])
 })
 
-test('nothing of it is in the hash of what was asked', () => {
+test('automatic growth is not part of the hash of the request', () => {
   const { spec } = databaseIn(serving(0))
   expect(desiredHash(spec)).toBe(desiredHash({ ...spec, storage: undefined } as typeof spec))
 })
 
-test('no other growth is begun before the last is in force, and it is said meanwhile', () => {
+test('a growth that is not applied yet is reported, and blocks the next one', () => {
   const world = serving(0.99)
   world.growth = 'held'
   settle(world, 30)
@@ -105,7 +105,7 @@ test('no other growth is begun before the last is in force, and it is said meanw
   expect([requested(world), capacity(world), told(world)]).toEqual(['1280Mi', '1280Mi', undefined])
 })
 
-test('it goes no further than was allowed, and says so', () => {
+test('a volume at its limit does not grow, and reports it', () => {
   const world = serving(3)
   settle(world, 30)
   expect([requested(world), capacity(world)]).toEqual(['2Gi', '2Gi'])
@@ -119,7 +119,7 @@ test('it goes no further than was allowed, and says so', () => {
   expect([capacity(world), told(world)]).toEqual(['4000Mi', undefined])
 })
 
-test('what the cluster refuses is said, and asked for again when that is due', () => {
+test('a growth that the cluster refuses is reported, and requested again when it is due', () => {
   const world = serving(0.9)
   world.growth = 'refused'
   settle(world)
@@ -133,7 +133,7 @@ test('what the cluster refuses is said, and asked for again when that is due', (
 })
 
 describe('a full volume', () => {
-  test('grows by one step where Postgres says so, and by another only where it says so again since', () => {
+  test('grows by one step for each report of Postgres since the last growth', () => {
     const world = serving(0.1)
     settle(world)
     world.hasRoom = false
@@ -149,7 +149,7 @@ describe('a full volume', () => {
     expect(visiblePhase(databaseIn(world))).toBe('available')
   })
 
-  test('that stays full grows again and again, up to the most', () => {
+  test('that stays full grows up to the limit', () => {
     const world = serving(0.1)
     world.hasRoom = false
     settle(world, 60)
@@ -158,7 +158,7 @@ describe('a full volume', () => {
   })
 })
 
-test('a file system that lags behind its volume is waited for', () => {
+test('a file system that is smaller than its volume blocks the next growth', () => {
   const world = serving(0.99)
   round(world)
   const { children, ...observed } = observedIn(world)
@@ -173,7 +173,7 @@ test('a file system that lags behind its volume is waited for', () => {
   expect([grown, finding?.reason]).toEqual([undefined, 'Growing'])
 })
 
-describe('what was found', () => {
+describe('a measurement', () => {
   /** Of a volume that came to have what it has just now. */
   const decided = (change: (observed: Observed, since: number) => Partial<Observed>) => {
     const world = serving(0.1)
@@ -196,7 +196,7 @@ describe('what was found', () => {
   test.each<[string, typeof answered]>([
     ['by a look', answered],
     ['by the end of Postgres', ended],
-  ])('%s before the volume had its present size says nothing; since then it does', (_, found) => {
+  ])('%s counts only if it is newer than the present size of the volume', (_, found) => {
     expect(decided((observed, since) => found(observed, since + 999)).claim).toBeUndefined()
     const grown = decided((observed, since) => found(observed, since + 1_000))
     expect(grown.claim?.spec?.resources?.requests?.storage).toBe('1280Mi')
@@ -206,7 +206,7 @@ describe('what was found', () => {
     })
   })
 
-  test('of another size of the volume is not taken for one of this', () => {
+  test('of another size of the volume does not count', () => {
     const { claim, status } = decided(({ instance }) => {
       const storage = { capacity: '512Mi', since: '2020-01-01T00:00:00Z' }
       return { instance: { ...instance, status: { ...instance.status, storage } }, volumeUse: gibibyte }
@@ -214,7 +214,7 @@ describe('what was found', () => {
     expect([claim, status?.capacity]).toEqual([undefined, '1Gi'])
   })
 
-  test('is not acted upon while another size is asked for', () => {
+  test('is ignored while another size is requested', () => {
     const { claim, finding } = decided(observed => {
       const { instance } = observed
       const spec = { ...instance.spec, size: { name: 'large', version: 1 } }
@@ -254,7 +254,7 @@ describe('a claim', () => {
   const before = { capacity: '1Gi', since }
   const refusing = { ...serves.postgres, at: now, answer: { state: 'refused', reason: 'starting', message: '' } }
 
-  test('asks for more, and what is asked for is on record', () => {
+  test('requests more, and the request is recorded', () => {
     expect(decided()).toEqual({
       storage: '1280Mi',
       claim: { ...claim, spec: { ...claim?.spec, resources: { requests: { storage: '1280Mi' } } } },
@@ -271,12 +271,12 @@ describe('a claim', () => {
     ['that has no volume yet', { claim: { status: { ...claim.status, phase: 'Pending' } } }],
     ['that does not tell what it has', { claim: { status: { phase: 'Bound' } } }],
     ['that no pod of a suspended database holds', { spec: { suspended: true }, changes: { pod: undefined } }],
-  ])('%s asks for nothing, and what was on record stays', (_, given) => {
+  ])('%s requests nothing, and the record is kept', (_, given) => {
     const nothing = { storage: undefined, claim: undefined, finding: undefined }
     expect(decided(given)).toEqual({ ...nothing, status: before })
   })
 
-  test('of a database that is to be suspended, while it runs, asks for more', () => {
+  test('of a database that waits for its suspension requests more', () => {
     expect(decided({ spec: { suspended: true } }).storage).toBe('1280Mi')
     expect(decided({ changes: { pod: undefined, volumeUse: 0.9 * gibibyte } }).storage).toBe('1280Mi')
   })
@@ -298,7 +298,7 @@ describe('a claim', () => {
       { changes: { volumeUse: undefined, postgres: refusing as Observed['postgres'] } },
     ],
     ['that nobody knows how full it is', { changes: { volumeUse: undefined } }],
-  ])('asks for nothing by reason of %s', (_, given) => {
+  ])('requests nothing because of %s', (_, given) => {
     expect(decided(given)).toEqual({ storage: undefined, claim: undefined, finding: undefined, status: before })
   })
   function endedAt(at: number | undefined): Partial<Observed> {
@@ -333,7 +333,7 @@ describe('a claim', () => {
       'GrowthRefused',
       'the volume does not grow to 1280Mi: quota',
     ],
-  ])('that asks already says what becomes of it: it %s', (_, status, changes, reason, message) => {
+  ])('with a pending request reports that it %s', (_, status, changes, reason, message) => {
     expect(decided({ claim: { ...asking, status: { ...claim.status, ...status } }, changes })).toEqual({
       storage: '1280Mi',
       claim: undefined,
@@ -342,11 +342,11 @@ describe('a claim', () => {
     })
   })
 
-  test('that asks for nothing has what it asks for', () => {
+  test('without a pending request has what it requests', () => {
     expect(decided({ claim: { spec: {} }, changes: { volumeUse: 0 } }).finding).toBeUndefined()
   })
 
-  test('of another capacity than on record begins anew', () => {
+  test('with another capacity than recorded starts a new record', () => {
     const grown = { status: { phase: 'Bound', capacity: { storage: '1280Mi' } }, ...asking }
     expect(decided({ claim: grown, changes: { volumeUse: 2 * gibibyte } }).status).toEqual({
       ...{ capacity: '1280Mi', since: '2026-02-01T00:00:00Z' },
@@ -365,10 +365,10 @@ test.each([
   expect(nextStorage(capacity, { atPercent: 80, stepPercent, maxSize })).toBe(next)
 })
 
-describe('beside a size', () => {
+describe('automatic growth beside a size', () => {
   const large = { name: 'large', version: 1 }
 
-  test('a size that is asked for comes first, and is all that is asked for', () => {
+  test('is not requested while a size is requested', () => {
     const world = serving(0.9)
     world.growth = 'held'
     edit(world, { size: large })
@@ -381,7 +381,7 @@ describe('beside a size', () => {
     expect(taskNames(world)).toEqual(['create-managed', 'update-managed-size'])
   })
 
-  test('a size with less than the volume has grown to takes nothing away', () => {
+  test('is kept by a size with less storage', () => {
     const world = serving(3, { autogrow: { ...autogrow, maxSize: '3Gi' } })
     settle(world, 40)
     expect(capacity(world)).toBe('3Gi')
@@ -391,7 +391,7 @@ describe('beside a size', () => {
     expect(databaseIn(world).status).toMatchObject({ phase: 'available', size: large })
   })
 
-  test('switched off, it stays as large as it is', () => {
+  test('that is switched off keeps the volume as it is', () => {
     const world = serving(0.9)
     settle(world)
     edit(world, { storage: {} })
@@ -401,7 +401,7 @@ describe('beside a size', () => {
   })
 })
 
-test('while it is suspended nothing grows', () => {
+test('a volume of a suspended database does not grow', () => {
   const world = serving(0.1)
   edit(world, { suspended: true })
   settle(world)
@@ -410,7 +410,7 @@ test('while it is suspended nothing grows', () => {
   expect([requested(world), databaseIn(world).status?.phase]).toEqual(['1Gi', 'suspended'])
 })
 
-test('a step is more than there was, in whole MiB, and never beyond the most', () => {
+test('a step is a growth in whole MiB, and never exceeds the limit', () => {
   const sizes = fc.tuple(fc.integer({ min: 1, max: 100_000 }), fc.constantFrom('Mi', 'Gi', 'M', 'G'))
   const step = fc.integer({ min: 5, max: 100 })
   fc.assert(

@@ -30,7 +30,7 @@ const claimOf = ({ asks = '2Gi', has = '1Gi', phase = 'Bound', ...told }: Told):
 const refusal: GrowthRefusal = { claim: 'one', storage: '2Gi', message: 'exceeded quota', retryAt: 9, isDue: false }
 const failed = { type: 'ControllerResizeError', message: 'the pool is full' }
 
-describe('how far a volume has grown to 2Gi', () => {
+describe('the progress of a growth to 2Gi', () => {
   test.each<[string, Told, Growth['state'], RegExp?]>([
     ['it has it', { has: '2Gi' }, 'done'],
     ['it has it in other words', { has: '2147483648' }, 'done'],
@@ -85,13 +85,13 @@ describe('how far a volume has grown to 2Gi', () => {
     expect('message' in growth ? growth.message : '').toMatch(message)
   })
 
-  test('it is told apart whether this pass asks for it', () => {
+  test('says whether this pass requests it', () => {
     const message = 'the volume grows from 1Gi to 2Gi'
     expect(growthOf(claimOf({ asks: '1Gi' }), '2Gi', undefined)).toEqual({ state: 'underway', message, isAsked: true })
     expect(growthOf(claimOf({}), '2Gi', undefined)).toEqual({ state: 'underway', message })
   })
 
-  test('a refusal counts until the volume has grown, and only for the claim and the storage it was of', () => {
+  test('has a refusal until the volume has grown, for the same claim and storage only', () => {
     expect(growthOf(claimOf({ asks: '1Gi' }), '2Gi', refusal)).toEqual({ state: 'refused', message: 'exceeded quota' })
     expect(growthOf(claimOf({ asks: '1Gi' }), '2048Mi', refusal).state).toBe('refused')
     expect(growthOf(claimOf({ has: '2Gi' }), '2Gi', refusal).state).toBe('done')
@@ -99,7 +99,7 @@ describe('how far a volume has grown to 2Gi', () => {
     expect(growthOf(claimOf({ asks: '1Gi' }), '2Gi', { ...refusal, claim: 'two' }).state).toBe('underway')
   })
 
-  test('what was refused is asked for again only when it is due', () => {
+  test('repeats a refused request only when it is due', () => {
     expect(awaitsRetry(refusal, claimOf({}), '2Gi')).toBe(true)
     expect(awaitsRetry({ ...refusal, isDue: true }, claimOf({}), '2Gi')).toBe(false)
     expect(awaitsRetry(refusal, claimOf({}), '3Gi')).toBe(false)

@@ -148,7 +148,7 @@ describe('the state of a volume', () => {
       { record: { ...record, volumeName: undefined } as never },
       false,
     ],
-  ])('a claim %s is made in place of the one that is gone, or not', (_, one, given, is) => {
+  ])('a claim %s replaces the missing one, or does not', (_, one, given, is) => {
     expect(isRebound(observedOf(given), one)).toBe(is)
   })
 })
@@ -193,7 +193,7 @@ describe('whether Postgres may be running on the volume on record', () => {
   })
 })
 
-describe('what is done for a volume', () => {
+describe('the actions for a volume', () => {
   const change = (to: object) => ({ do: 'change-volume', name: 'pv', uid: 'pv-uid', change: to })
   const [mark, retain] = [change({ to: 'mark', owner }), change({ to: 'retain', owner })]
   const giveBack = change({ to: 'give-back', claimUid: undefined })
@@ -354,13 +354,13 @@ describe('whether Postgres is stopped', () => {
     ['where all is well', {}, true],
     ['where the data would go with its pod', { claim: going }, false],
     ['where no pod holds the data that go', { claim: going, pod: undefined }, true],
-  ])('once it is fenced off, %s', (_, given, is) => {
+  ])('when it is fenced, %s', (_, given, is) => {
     const observed = observedOf(given)
     expect(isStopped({ ...observed, instance: { ...observed.instance, isFenced: true } })).toBe(is)
   })
 })
 
-describe('a suspension that something needs Postgres before', () => {
+describe('a suspension that waits for work in Postgres', () => {
   const waiting = { suspended: true, replicas: 1, held: { reason: 'BackupRunning', message: 'a backup is taken' } }
   const lost = { claim: theirs, volume: kept, bound: volumeOf({ name: 'pv-9' }) }
   test.each<[string, Given, boolean]>([
@@ -380,7 +380,7 @@ describe('a suspension that something needs Postgres before', () => {
   })
 })
 
-describe('the record of the volume', () => {
+describe('the recorded volume', () => {
   const says = (one: PersistentVolumeClaim, systemIdentifier: string): PersistentVolumeClaim => ({
     ...one,
     metadata: {
@@ -432,7 +432,7 @@ describe('the record of the volume', () => {
     ['one that no pod runs on', { claim: says(anew, '8'), pod: undefined }, undefined],
     ['one that a pod is to run on', { claim: says(anew, '8'), pod: { ...proven, address: undefined } }, undefined],
     ['one that is not bound', { claim: says(claimOf({ uid: 'claim-2' }, 'Pending'), '8'), pod: proven }, undefined],
-  ])('is given by a claim, or not: %s', (_, given, expected) => {
+  ])('is taken from a claim, or not: %s', (_, given, expected) => {
     expect(recordFromClaim(observedOf(given))).toEqual(expected)
   })
 

@@ -176,7 +176,7 @@ describe('a volume', () => {
 
   const messageOf = (given: Given) => volumeFinding(observedOf(given), undefined).finding.message
   const taken = claimOf('Bound', { uid: 'claim-2', creationTimestamp: at })
-  test('that is lost is told of with what is left, and what brings it back', () => {
+  test('that is lost is reported with what is left, and how to restore it', () => {
     const runs = /Postgres runs on, and is not stopped/
     expect(messageOf({ claim: undefined })).toMatch(runs)
     expect(messageOf({ claim: undefined, pod: undefined })).not.toMatch(runs)
@@ -188,7 +188,7 @@ describe('a volume', () => {
     expect(messageOf({ claim: taken, volume: {} })).toMatch(/Do not delete the database/)
     expect(messageOf({ claim: undefined, volume: { claim: 'x/y', isRetained: true } })).toMatch(/Do not delete/)
   })
-  test('that waits for what it is made from says so, until it is there', () => {
+  test('that waits for its source reports it until the source exists', () => {
     const awaitsSource = { reason: 'AwaitsSnapshot', message: 'the snapshot is being taken' }
     const instance = { ...observedOf({ record: undefined }).instance, awaitsSource }
     const of = (claim: PersistentVolumeClaim | undefined) =>
@@ -197,17 +197,17 @@ describe('a volume', () => {
       expect(of(claim)).toMatchObject({ status: 'False', ...awaitsSource })
     expect(of(claimOf('Bound'))).toMatchObject({ status: 'True', reason: 'Bound' })
   })
-  test('that is not there yet is told of as the cluster tells', () => {
+  test('that is not provisioned yet is reported with the message of the cluster', () => {
     const waiting = { record: undefined, claim: claimOf('Pending', {}, { volumeName: undefined }), pod: undefined }
     expect(messageOf(waiting)).toBe('the volume is being made')
     expect(messageOf({ ...waiting, changes: { provisioning: 'too large' } })).toMatch(/too large/)
   })
-  test('with damaged data is told of with when that was last seen', () => {
+  test('with damaged data is reported with the time of the last detection', () => {
     const told = (lastAt: string | null) => checksumMessage({ count: 2, databases: ['app', 'postgres'], lastAt })
     expect(told(null)).toMatch(/2 times .* its checksum, in app, postgres\. /)
     expect(told(at)).toMatch(/its checksum, last at 2026-01-01T00:00:00Z, in app/)
   })
-  test('that somebody deletes is told of with what becomes of the data', () => {
+  test('that somebody deletes is reported with what happens to the data', () => {
     const going = claimOf('Bound', { deletionTimestamp: at })
     expect(messageOf({ claim: going, volume: {} })).toMatch(/deletes the volume claim .* goes when Postgres stops/)
     expect(messageOf({ claim: going, volume: { isRetained: true } })).toMatch(
@@ -220,7 +220,7 @@ describe('a volume', () => {
   })
 })
 
-describe('what Postgres said', () => {
+describe('the answer of Postgres', () => {
   test.each<[string, Given, PostgresAnswer | undefined]>([
     ['counts', {}, answer],
     ['counts of no earlier run', { postgres: { ...facts, run: 'run-0' } }, undefined],
@@ -239,7 +239,7 @@ describe('what Postgres said', () => {
     ['it was too slow in another run', { postgres: { ...slow, run: 'run-0' } }, false],
     ['it answered', {}, false],
     ['nothing was found before', { postgres: undefined, isReady: false }, false],
-  ])('before stands where %s', (_, given, is) => {
+  ])('is kept if %s', (_, given, is) => {
     expect(isStillReady(observedOf(given))).toBe(is)
   })
 
@@ -257,7 +257,7 @@ describe('what Postgres said', () => {
     ['the pod says so, and nobody has looked since', { pod: { ...hanging, ready: false } }, [false, false]],
     ['the pod says so, and nobody has looked in this run', { pod: { ...hanging, run: 'run-2' } }, [false, false]],
     ['there is no pod', { pod: undefined, postgres: undefined }, [false, false]],
-  ])('of its disk: %s', (_, given, expected) => {
+  ])('about its disk: %s', (_, given, expected) => {
     const observed = observedOf(given)
     expect([isFull(observed), writeHangs(observed)]).toEqual(expected)
   })
@@ -307,12 +307,12 @@ describe('a claim without a volume', () => {
     ['not before one that is to come', { pod: undefined, replicas: 1 }, []],
     ['not twice', { pod: undefined, replicas: 0, claim: going }, []],
     ['not where there is none', { pod: undefined, replicas: 0, claim: undefined }, []],
-  ])('goes %s', (_, given, actions) => {
+  ])('is deleted %s', (_, given, actions) => {
     expect(replacement(observedOf(given))).toMatchObject(actions)
     expect(replacement(observedOf(given))).toHaveLength(actions.length)
   })
 
-  test('goes as it was seen, and not if it was bound meanwhile', () => {
+  test('is deleted only with the observed resource version, which a binding changes', () => {
     const claim = claimOf('Pending', { resourceVersion: '42' })
     const [action] = replacement(observedOf({ pod: undefined, replicas: 0, claim }))
     expect(action).toMatchObject({ uid, resourceVersion: '42' })
@@ -320,7 +320,7 @@ describe('a claim without a volume', () => {
     expect(replacement(observedOf({ pod: undefined, claim, changes: { children: without } }))).toHaveLength(1)
   })
 
-  test('is told of as the cluster tells', () => {
+  test('is reported with the message of the cluster', () => {
     const trouble = { reason: 'Unschedulable', message: 'no storage', refusal: undefined, diskFull: false }
     expect(unprovisionedMessage(observedOf(waiting))).toBeUndefined()
     expect(unprovisionedMessage(observedOf({}))).toBeUndefined()
@@ -336,7 +336,7 @@ describe('a claim without a volume', () => {
   })
 })
 
-describe('marks', () => {
+describe('owner marks', () => {
   const foreign = ownerMarks({ ...owner, uid: 'one-that-was' })
   const bare = (claim: PersistentVolumeClaim, annotations: Record<string, string> = foreign) => ({
     ...claim,
@@ -382,7 +382,7 @@ describe('marks', () => {
     expect(counted).toEqual(expected)
   })
 
-  test('are put on a Secret, whoever had it, and say whose it is', () => {
+  test('are set on a Secret of any previous owner', () => {
     const secret = settled.remains.secrets[0] as AnyObject
     const changed = { ...secret, metadata: { ...secret.metadata, annotations: foreign } } as AnyObject
     const remains = { ...settled.remains, secrets: [changed] as typeof settled.remains.secrets }
