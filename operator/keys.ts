@@ -12,8 +12,9 @@ import {
   sealingKeySecret,
   systemCertificates,
 } from '../sealing/credentials.ts'
-import { readState, signingOf, type Trust, trustIn, trustOf } from './authority/state.ts'
+import { readState, signingOf, trustIn, trustOf } from './authority/state.ts'
 import type { Authority } from './pki/index.ts'
+import type { Trust } from './pki/trust.ts'
 
 export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Trust | undefined }
 

@@ -9,6 +9,7 @@ import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { authorityStateSecret } from '../../sealing/credentials.ts'
 import { digestOf } from '../objects/up-to-date.ts'
 import type { Authority } from '../pki/index.ts'
+import type { Trust } from '../pki/trust.ts'
 
 /**
  * - `signs`: certificates are issued by it. There is exactly one.
@@ -60,19 +61,6 @@ export function stateDraft(state: AuthorityState, progress: string): Draft<'Secr
     },
     data: { [stateKey]: Buffer.from(JSON.stringify(state)).toString('base64') },
   }
-}
-
-/** What certificates are issued by, and checked with. Its own certificate and key are those that sign. */
-export type Trust = Authority & {
-  /** What servers and clients are to trust, PEM: the one that signs first. */
-  bundle: string
-  /** Every authority whose key is at hand, the one that signs first: by one of them any server can be reached. */
-  known: readonly Authority[]
-  /** The certificates of those, PEM. */
-  accepted: string
-  /** Another one for another signer or another bundle. */
-  mark: string
-  isChanging: boolean
 }
 
 /** `besides`: authorities at hand that are not in the state (yet, or any more). */

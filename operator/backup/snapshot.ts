@@ -9,10 +9,6 @@ import { bytesTold } from '../../values/quantity.ts'
 import { childLabels, ownerKeyOf, ownerKindOf, ownerMarks, ownerOf } from '../objects/ownership.ts'
 import type { CutOf, SnapshotFacts } from './observed.ts'
 
-/** The message of every kind that needs a snapshot, on a cluster without the kind VolumeSnapshot. */
-export const snapshotsNotServed =
-  'the cluster knows no snapshots of volumes (snapshot.storage.k8s.io/v1): install the snapshot controller and its definitions'
-
 /** On a snapshot: what it was made of, as JSON. */
 const cutOfAnnotation = 'espalier.dev/cut-of'
 

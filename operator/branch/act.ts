@@ -1,7 +1,7 @@
 /** Performs what a plan requests of the branch itself. */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, labels } from '../../crds/index.ts'
-import { createTaken } from '../backup/taken.ts'
+import { createTaken } from '../objects/operator-backups.ts'
 import { deleteRemains } from '../owner/finalizer.ts'
 import type { Executor, Pass, Result } from '../owner/kind.ts'
 import type { OwnAction } from './actions.ts'

@@ -6,7 +6,6 @@ import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Draft, Secret } from '../../cluster/index.ts'
 import { childNames, type Endpoint } from '../../crds/index.ts'
-import type { Trust } from '../authority/state.ts'
 import { serviceHost } from '../member/pod/addresses.ts'
 import { childMetadata, type Owner } from '../objects/ownership.ts'
 import {
@@ -17,6 +16,7 @@ import {
   needsRenewal,
 } from '../pki/index.ts'
 import { tlsSecret } from '../pki/secret.ts'
+import type { Trust } from '../pki/trust.ts'
 import { monitorCommonName } from '../postgres/configuration.ts'
 
 /** On the TLS Secret: when its certificate was issued, RFC 3339. */

@@ -1,8 +1,8 @@
 /** The conditions of a Region: what each says, and how they change. Pure. */
 import { type Condition, notAvailable, type Region, snapshotRefusal } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import { snapshotsNotServed } from '../backup/snapshot.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
+import { snapshotsNotServed } from '../objects/snapshots-not-served.ts'
 import type { Served } from '../optional-informer.ts'
 
 /**

@@ -11,10 +11,10 @@ import {
   teardownFinalizer,
 } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
-import { createTaken, takenBy } from '../backup/taken.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
 import { lock } from '../member/pod/lock.ts'
 import { held, letGo } from '../objects/held.ts'
+import { createTaken, takenBy } from '../objects/operator-backups.ts'
 import type { Action } from './actions.ts'
 import type { Observed } from './observed.ts'
 

@@ -1,7 +1,7 @@
 /** What the plan for a restore can ask to be done. */
 import type { Restore } from '../../crds/index.ts'
-import type { RestorePurpose } from '../backup/taken.ts'
 import type { MemberAction } from '../member/actions.ts'
+import type { RestorePurpose } from '../objects/operator-backups.ts'
 import type { Left } from './observed.ts'
 
 export type Action =

@@ -1,6 +1,6 @@
 /** The backups that a restore takes: of the data as they were, its anchor, and of what was restored. Pure. */
 import type { Backup, Restore } from '../../crds/index.ts'
-import { isTakenFor, type RestorePurpose, takenBy } from '../backup/taken.ts'
+import { isTakenFor, type RestorePurpose, takenBy } from '../objects/operator-backups.ts'
 
 /**
  * The name of a backup that a restore takes: no other restore's, not even of one that had its name before, whose anchor is of

@@ -8,8 +8,8 @@
  */
 import { isInForce, isOpenRestore, type Restore, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import { isTakenFor, takenBy } from '../backup/taken.ts'
 import { completed, conditionOf, no, yes } from '../objects/conditions.ts'
+import { isTakenFor, takenBy } from '../objects/operator-backups.ts'
 import { withFindings } from '../objects/run-status.ts'
 import { isTrouble } from '../run/trouble.ts'
 import { type Action, lookMs, type Plan, type Status } from './actions.ts'

@@ -10,13 +10,13 @@ import type { Draft, Secret } from '../../cluster/index.ts'
 import { startController } from '../../controller/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { authorityConfigMap, type SystemCertificate, systemCertificates } from '../../sealing/credentials.ts'
-import type { Trust } from '../authority/state.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { isGoodCertificate, isGoodClient, type ServerNames, trustAnnotation } from '../endpoint/certificate.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { isUpToDate, stamped } from '../objects/up-to-date.ts'
 import { type CertifiedKey, issueClientCertificate, issueServerCertificate } from '../pki/index.ts'
 import { tlsSecret } from '../pki/secret.ts'
+import type { Trust } from '../pki/trust.ts'
 
 type SystemCertificatesOptions = ControllerOptions & {
   keys: () => InstallationKeys

@@ -10,8 +10,8 @@ import {
   visiblePhase,
 } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
+import { snapshotsNotServed } from '../../objects/snapshots-not-served.ts'
 import type { Observed } from '../observed.ts'
-import { snapshotsNotServed } from '../snapshot.ts'
 
 export type Refusal = { reason: string; message: string }
 

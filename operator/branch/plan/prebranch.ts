@@ -15,8 +15,8 @@ import {
 } from '../../../crds/index.ts'
 import { bytesTold } from '../../../values/quantity.ts'
 import { timestamp } from '../../../values/time.ts'
-import { isTakenFor } from '../../backup/taken.ts'
 import { conditionOf } from '../../objects/conditions.ts'
+import { isTakenFor } from '../../objects/operator-backups.ts'
 import type { BranchStatus, Observed, Source } from '../observed.ts'
 import type { Refusal } from './refusal.ts'
 

@@ -13,8 +13,8 @@ import {
   type Restore,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
-import { isTakenFor, takenFor } from '../../backup/taken.ts'
 import { no } from '../../objects/conditions.ts'
+import { isTakenFor, takenFor } from '../../objects/operator-backups.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { nextConditions } from '../conditions.ts'
 import type { Observed } from '../observed.ts'

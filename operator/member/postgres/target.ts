@@ -1,7 +1,7 @@
 import type { Service } from '../../../cluster/index.ts'
 import { labels } from '../../../crds/index.ts'
-import type { Trust } from '../../authority/state.ts'
 import type { Owner } from '../../objects/ownership.ts'
+import type { Trust } from '../../pki/trust.ts'
 import type { PostgresTarget } from '../../postgres/administrator.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
 import type { ObservedMember } from '../observed.ts'

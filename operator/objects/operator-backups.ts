@@ -1,24 +1,24 @@
-/** Which backups the operator takes by itself as a step of something else. A name alone does not show that one is of those. */
+/** The backups that the operator takes as a step of a branch or a restore. Their names alone do not identify them. */
 import { type Cluster, ClusterError, type Draft } from '../../cluster/index.ts'
 import { type Backup, labels, type ManagedDatabase, managedByEspalier, type Restore } from '../../crds/index.ts'
-import { createIfAbsent } from '../objects/create.ts'
+import { createIfAbsent } from './create.ts'
 
 export type RestorePurpose = 'prerestore' | 'postrestore'
 type Step = Pick<Backup['spec'], 'databaseName' | 'databaseId' | 'sourceBranch'> & {
   purpose: 'prebranch' | RestorePurpose
 }
 
-/** What a restore takes of its database. */
+/** The backup that a restore takes of this database. */
 export const takenFor = <P extends RestorePurpose>({ metadata }: Pick<ManagedDatabase, 'metadata'>, purpose: P) => ({
   ...{ databaseName: metadata.name, databaseId: metadata.labels?.[labels.id] ?? '', purpose },
 })
 
-/** What a restore takes. */
+/** The backup that this restore takes. */
 export const takenBy = <P extends RestorePurpose>({ spec }: Restore, purpose: P) => ({
   ...{ databaseName: spec.databaseName, databaseId: spec.databaseId, purpose },
 })
 
-/** Whether a backup is marked as the operator's, and is of just this: what stands under its name may be anybody's. */
+/** Whether the backup has the operator's mark and is for this step. A user may have created another one under its name. */
 export const isTakenFor = ({ metadata, spec }: Backup, step: Step): boolean =>
   metadata.labels?.[labels.managedBy] === managedByEspalier &&
   spec.kind === 'hot' &&
@@ -27,11 +27,11 @@ export const isTakenFor = ({ metadata, spec }: Backup, step: Step): boolean =>
   spec.databaseId === step.databaseId &&
   spec.sourceBranch?.id === step.sourceBranch?.id
 
-/** One that is there already is the one where another pass made it. @throws ClusterError `Conflict` where it is somebody else's */
+/** Creates the backup, unless an earlier pass created it. @throws ClusterError `Conflict` if a foreign one has its name */
 export async function createTaken(cluster: Cluster, draft: Draft<'Backup'>, step: Step): Promise<void> {
   if (await createIfAbsent(cluster, 'Backup', draft)) return
   const { namespace, name } = draft.metadata
   const found = await cluster.get('Backup', { namespace, name })
   if (found === undefined || !isTakenFor(found, step))
-    throw new ClusterError('Conflict', `the backup ${name} is there already, and was made by somebody else`)
+    throw new ClusterError('Conflict', `the backup ${name} exists already and was not created by the operator`)
 }
