@@ -4,11 +4,11 @@
  */
 import type { Logger } from 'pino'
 import { type ConnectionLimits, type Connections, createConnections, type Resolve } from './connections.ts'
+import type { DataPlane } from './data-plane.ts'
 import type { Refuse } from './denial/refuse.ts'
 import { createListeners } from './listeners.ts'
 import type { LoginLimits } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
-import type { DataPlane } from './plane.ts'
 import { type RouteTable, verdict } from './table.ts'
 
 type InProcessPlane = DataPlane & Pick<Connections, 'count' | 'drain' | 'logins'>

@@ -8,9 +8,9 @@ import { compareVersions } from '../cluster/informer/version.ts'
 import type { ConfigMap } from '../cluster/kinds.ts'
 import type { WatchEvent } from '../cluster/port.ts'
 import type { GatewayCluster } from './cluster.ts'
-import { followRoutes } from './follow.ts'
+import type { DataPlane } from './data-plane.ts'
 import { keepLease } from './lease.ts'
-import type { DataPlane } from './plane.ts'
+import { followRoutes } from './route-watch.ts'
 import { buildTable, type RouteTable, withoutRoute, withRoute } from './table.ts'
 
 type Replica = {

@@ -12,7 +12,6 @@ import type { Done, RunKind, RunTools } from '../run/kind.ts'
 import type { TroubleWords } from '../run/trouble.ts'
 import { perform } from './act.ts'
 import { createCheckpoints } from './checkpoints.ts'
-import { follow } from './follow.ts'
 import { createBackupMetrics } from './metrics.ts'
 import { isUnderWay, type Observation, observe } from './observe.ts'
 import { deleteOrphanedCopies } from './orphans.ts'
@@ -21,6 +20,7 @@ import { type Plan, plan } from './plan/index.ts'
 import { failed, notYet, type Status } from './plan/status.ts'
 import { notVerified, outcomeOf } from './plan/verification.ts'
 import { createTurns } from './verification/turns.ts'
+import { follow } from './watches.ts'
 
 type BackupControllerOptions = PostgresControllerOptions & {
   deadlines: BackupDeadlines & { checkpointMs: number }

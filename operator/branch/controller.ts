@@ -9,13 +9,13 @@ import type { Kind } from '../owner/kind.ts'
 import { perform } from './act.ts'
 import { isOwnAction, type OwnAction } from './actions.ts'
 import { remainingBackups } from './deletion.ts'
-import { follow } from './follow.ts'
 import { createBranchMetrics } from './metrics.ts'
 import { observe } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { nextConditions } from './plan/conditions.ts'
 import { plan } from './plan/index.ts'
 import type { PlanSettings } from './plan/plan.ts'
+import { follow } from './watches.ts'
 
 type BranchControllerOptions = OwnerControllerOptions & { settings: PlanSettings }
 

@@ -5,13 +5,13 @@ import { perform } from './act.ts'
 import { isOwnAction, type OwnAction } from './actions.ts'
 import { nextConditions } from './conditions.ts'
 import { remainingBackups } from './deletion.ts'
-import { follow } from './follow.ts'
 import { createDatabaseMetrics } from './metrics.ts'
 import { observe } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, eventsOf } from './report.ts'
 import { withSpecDigest } from './spec-digest.ts'
+import { follow } from './watches.ts'
 
 type DatabaseControllerOptions = OwnerControllerOptions & { settings: PlanSettings }
 

@@ -19,10 +19,10 @@ import type { InstanceFindings } from '../workload/plan/findings.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { execute, type Outcome, worst } from './execute.ts'
 import { finishDeletion, identify } from './finalizer.ts'
-import { followOwners } from './follow.ts'
 import type { Executor, Kind, OwnerAction, OwnerName, OwnerStatus, Pass, Plan, Result } from './kind.ts'
 import { deleteRoutes } from './orphaned-routes.ts'
 import { withProblems } from './problems.ts'
+import { followOwners } from './watches.ts'
 
 export type OwnerControllerOptions = PostgresControllerOptions & {
   /** How many certificates are issued anew at a time. */

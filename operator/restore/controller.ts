@@ -16,12 +16,12 @@ import { createWorkloads } from '../workload/workloads.ts'
 import { perform } from './act.ts'
 import type { Action, Plan, Status } from './actions.ts'
 import type { CandidateSeen } from './candidate.ts'
-import { follow } from './follow.ts'
 import { observe } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { plan, type RestoreDeadlines } from './plan.ts'
 import { quotaMessage } from './quota.ts'
 import { notYet } from './status.ts'
+import { follow } from './watches.ts'
 
 type RestoreControllerOptions = PostgresControllerOptions & {
   deadlines: RestoreDeadlines

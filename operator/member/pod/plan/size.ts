@@ -10,8 +10,8 @@ import type { ObservedMember } from '../../observed.ts'
 import { type Growth, growthOf } from '../../storage/plan/growth.ts'
 import { isUnprovisioned } from '../../storage/plan/unprovisioned.ts'
 import { sizeText } from '../stateful-set.ts'
-import { sizeNotFound } from './catalogue.ts'
 import { mayStop } from './stop.ts'
+import { sizeNotFound } from './unknown-reference.ts'
 
 /** What keeps the size asked for from coming into force. */
 type Hindrance = {

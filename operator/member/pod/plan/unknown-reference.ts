@@ -1,4 +1,4 @@
-/** What a spec names that the installation's catalogue does not have. Pure. */
+/** Findings about a size or a region in a spec that do not exist. Pure. */
 import type { PinnedSize, Region, SizeShape } from '../../../../crds/index.ts'
 import { type Finding, no } from '../../../objects/conditions.ts'
 import { sizeText } from '../stateful-set.ts'

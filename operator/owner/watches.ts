@@ -1,4 +1,4 @@
-/** Enqueues the owners of one kind that a change in the cluster may concern. What concerns one kind alone, the kind follows. */
+/** Enqueues the owners of one kind for each change in the cluster that may concern them. Each kind adds watches of its own. */
 import type { AnyObject } from '../../cluster/index.ts'
 import { type Informer, keyOf } from '../../cluster/informer/index.ts'
 import { labels, systemNamespace } from '../../crds/index.ts'

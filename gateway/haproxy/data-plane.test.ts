@@ -8,8 +8,8 @@ import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { RouteTable } from '../table.ts'
 import { until } from '../testing/sockets.ts'
+import { createHaproxyPlane } from './data-plane.ts'
 import { pathsIn } from './paths.ts'
-import { createHaproxyPlane } from './plane.ts'
 
 /** Answers to commands by their beginning; the longest that fits counts. */
 type Answers = Record<string, string>

@@ -9,7 +9,7 @@
 import type { Logger } from 'pino'
 import { backoffMs, sleep, systemClock } from '../../cluster/informer/clock.ts'
 import type { RouteTarget } from '../../routes/route.ts'
-import type { DataPlane } from '../plane.ts'
+import type { DataPlane } from '../data-plane.ts'
 import type { RouteTable } from '../table.ts'
 import type { PortRange } from './configuration.ts'
 import {
