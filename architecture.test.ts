@@ -97,7 +97,7 @@ test('what services share knows none of them, and imports point one way there to
     return !(sharedByServices[from] ?? shared).includes(to)
   })
   expect(new Set(inServices.map(({ path }) => folderOf(path)))).toEqual(
-    new Set([...shared, 'mcp', 'mcp-bridge', 'rest', 'testing']),
+    new Set([...shared, 'mcp', 'mcp-bridge', 'rag', 'rest', 'testing']),
   )
   expect(wrong).toEqual([])
 })

@@ -1,0 +1,39 @@
+/** What a request is refused or failed with, in the words of the contract. */
+
+export type RagErrorCode =
+  | 'INVALID_REQUEST'
+  | 'PIPELINE_NOT_FOUND'
+  | 'METHOD_NOT_ALLOWED'
+  | 'NOT_FOUND'
+  | 'REQUEST_TOO_LARGE'
+  | 'REQUEST_TIMEOUT'
+  | 'EXECUTION_ERROR'
+  | 'STREAMING_ERROR'
+  | 'INTERNAL_ERROR'
+
+const statuses: Readonly<Record<RagErrorCode, number>> = {
+  INVALID_REQUEST: 400,
+  PIPELINE_NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  NOT_FOUND: 404,
+  REQUEST_TOO_LARGE: 413,
+  REQUEST_TIMEOUT: 504,
+  EXECUTION_ERROR: 500,
+  STREAMING_ERROR: 500,
+  INTERNAL_ERROR: 500,
+}
+
+/** Its message goes to the client: it names fields, tables and providers, never values of rows or keys. */
+export class RagError extends Error {
+  readonly code: RagErrorCode
+
+  constructor(code: RagErrorCode, message: string, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'RagError'
+    this.code = code
+  }
+
+  get status(): number {
+    return statuses[this.code]
+  }
+}
