@@ -1,0 +1,50 @@
+/** Markdown as blocks. Source text is kept as it is written: models read Markdown, and people who read an answer's sources know it again. */
+import { lexer, type Token } from 'marked'
+import type { Block } from './types.ts'
+
+/** YAML or TOML between lines of `---` or `+++` at the beginning, which is not text of the document. */
+const frontMatter = /^(---|\+\+\+)\n(?=#|[\w-]+\s*[:=])[\s\S]*?\n\1[ \t]*(?:\n|$)/
+const titleInFrontMatter = /^title\s*[:=]\s*(["']?)(.+?)\1\s*$/m
+
+const kinds: Readonly<Record<string, 'code' | 'table' | 'list'>> = { code: 'code', table: 'table', list: 'list' }
+
+/** Line ends are `\n`. */
+export function markdownBlocks(written: string): readonly Block[] {
+  const text = written.replaceAll(/\r\n?/g, '\n')
+  const [front = ''] = frontMatter.exec(text) ?? []
+  const title = titleInFrontMatter.exec(front)?.[2]
+  const blocks: Block[] = title === undefined ? [] : [{ kind: 'heading', level: 1, text: title, offset: 0 }]
+  let offset = front.length
+  for (const token of lexer(text.slice(front.length))) {
+    const block = blockOf(token, offset)
+    // A document that begins with its title has it once.
+    const isRepeated = block?.kind === 'heading' && blocks.length === 1 && block.text === title
+    if (block !== undefined && !isRepeated) blocks.push(block)
+    offset += token.raw.length
+  }
+  return blocks
+}
+
+function blockOf(token: Token, offset: number): Block | undefined {
+  if (token.type === 'heading') {
+    return { kind: 'heading', level: Number(token.depth), text: plain(String(token.text)), offset }
+  }
+  if (['space', 'hr', 'def'].includes(token.type)) return undefined
+  const written = token.type === 'code' ? token.raw : withoutComments(token.raw)
+  const text = written.replace(/\s+$/, '').replace(/^\n+/, '')
+  return text.trim() === '' ? undefined : { kind: kinds[token.type] ?? 'text', text, offset }
+}
+
+function withoutComments(text: string): string {
+  const [first = '', ...rest] = text.split('<!--')
+  return first + rest.map(part => part.slice(part.includes('-->') ? part.indexOf('-->') + 3 : part.length)).join('')
+}
+
+/** A heading without its marks: links by their text, no emphasis, no code marks. */
+const plain = (text: string): string =>
+  text
+    .replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replaceAll(/\*+(?=\S)|(?<=\S)\*+|__|`/g, '')
+    .replaceAll(/<[^>]*>/g, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
