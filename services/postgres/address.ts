@@ -17,7 +17,7 @@ export type Host = {
 const choices = {
   sslmode: ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'],
   channel_binding: ['disable', 'prefer', 'require'],
-  target_session_attrs: ['any', 'read-write', 'read-only', 'primary', 'standby'],
+  target_session_attrs: ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'],
   ssl_min_protocol_version: ['TLSv1.2', 'TLSv1.3'],
 } as const
 type Choice<Name extends keyof typeof choices> = (typeof choices)[Name][number]
@@ -107,6 +107,9 @@ export function connectionAddress(text: string, environment: Environment = proce
   if (refused !== undefined) throw new AddressError(`is completed by ${refused}, which is not supported`)
   return addressOf(name => given.get(name) ?? (environment[variables[name] ?? ''] || undefined))
 }
+
+/** The address of keywords alone: no variable of the environment adds to it. @throws AddressError */
+export const keywordAddress = (keywords: ReadonlyMap<string, string>): Address => addressOf(name => keywords.get(name))
 
 type Get = (name: string) => string | undefined
 

@@ -319,3 +319,13 @@ test('a certificate that has expired is refused as soon as it is verified', asyn
   await expect(verified()).rejects.toThrow('certificate has expired')
   expect(await made(at(secure, 'user=postgres sslmode=require'))).toBe('TLS')
 })
+
+test('prefer-standby takes a standby wherever it is in the list, and any server where there is none', async () => {
+  const text = `postgresql://postgres@127.0.0.1:${secure.port},127.0.0.1:${plain.port}?target_session_attrs=prefer-standby`
+  expect(await made(text)).toBe('TLS')
+  await plain.crash()
+  writeFileSync(join(plain.directory, 'data', 'standby.signal'), '')
+  own(join(plain.directory, 'data', 'standby.signal'))
+  await plain.start()
+  expect(await made(text)).toBe('plain')
+})

@@ -16,16 +16,28 @@ import { readPasswordFile } from './passfile.ts'
  * @throws ConnectionFailure
  */
 export async function connect(address: Address): Promise<pg.Client> {
+  if (address.sessionAttributes !== 'prefer-standby') return await connectToFirst(address)
+  try {
+    if (address.hosts.length > 1) return await connectToFirst({ ...address, sessionAttributes: 'standby' })
+  } catch (error) {
+    if (isRefusal(failureOf(error))) throw error
+  }
+  return await connectToFirst({ ...address, sessionAttributes: 'any' })
+}
+
+/** Who is refused by one host is not tried at the others; a server that is starting up refuses nobody. */
+const isRefusal = ({ sqlState }: ConnectionFailure): boolean => sqlState !== undefined && sqlState !== '57P03'
+
+async function connectToFirst(address: Address): Promise<pg.Client> {
   const failures: string[] = []
   for (const [index, host] of address.hosts.entries()) {
     try {
       return await connectTo(address, host)
     } catch (error) {
-      const { message, sqlState } = failureOf(error)
-      failures.push(address.hosts.length === 1 ? message : `${host.address}:${host.port}: ${message}`)
-      // Who is refused by one is not tried at the others; a server that is starting up refuses nobody.
-      const isFinal = (sqlState !== undefined && sqlState !== '57P03') || index === address.hosts.length - 1
-      if (isFinal) throw new ConnectionFailure(failures.join('; '), sqlState, error)
+      const failure = failureOf(error)
+      failures.push(address.hosts.length === 1 ? failure.message : `${host.address}:${host.port}: ${failure.message}`)
+      const isFinal = isRefusal(failure) || index === address.hosts.length - 1
+      if (isFinal) throw new ConnectionFailure(failures.join('; '), failure.sqlState, error)
     }
   }
   throw new ConnectionFailure('there is no host')
@@ -148,7 +160,10 @@ async function checkSession(client: pg.Client, wanted: SessionAttributes): Promi
   if (wanted === 'any') return
   const { rows } = await client.query<{ standby: boolean; read_only: boolean }>(sessionQuery)
   const { standby, read_only } = rows[0] ?? { standby: false, read_only: false }
-  const found = { 'read-write': !read_only, 'read-only': read_only, primary: !standby, standby }
+  const found = {
+    ...{ 'read-write': !read_only, 'read-only': read_only, primary: !standby, standby },
+    'prefer-standby': true,
+  }
   if (!found[wanted]) throw new Error(`the session is not ${wanted}, which target_session_attrs asks for`)
 }
 

@@ -53,7 +53,7 @@ export async function startPostgres(
     const ready = new Promise<boolean>(resolve =>
       child.stderr.setEncoding('utf8').on('data', text => {
         log = (log + text).slice(-20_000)
-        if (log.includes('ready to accept connections')) resolve(true)
+        if (/ready to accept (read-only )?connections/.test(log)) resolve(true)
       }),
     )
     if (!(await Promise.race([ready, ended.then(() => false)]))) throw new Error(`postgres did not start: ${log}`)
