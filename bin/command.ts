@@ -17,6 +17,8 @@ export type Command = {
   summary: string
   /** The whole of `espalier COMMAND --help`. */
   help: string
+  /** Of a subcommand of its own that the arguments name; undefined: they name none. */
+  helpFor?(args: readonly string[]): Promise<string | undefined>
   /** @returns the exit code */
   run(args: string[]): Promise<number>
 }

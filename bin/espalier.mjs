@@ -29,6 +29,7 @@ const flagsOf = new Map([
   ['rest', servingFlags],
   ['mcp', servingFlags],
   ['mcp-bridge', servingFlags],
+  ['rag', servingFlags],
 ])
 const wanted = flagsOf.get(process.argv[2] ?? '') ?? []
 /** Set by an older Node for the newer one that it starts, with its process id. */

@@ -16,6 +16,7 @@ const commands: Record<string, () => Promise<{ default: Command }>> = {
   rest: () => import('./commands/rest.ts'),
   mcp: () => import('./commands/mcp.ts'),
   'mcp-bridge': () => import('./commands/mcp-bridge.ts'),
+  rag: () => import('./commands/rag.ts'),
   csi: () => import('./commands/csi.ts'),
   instance: () => import('./commands/instance.ts'),
 }
@@ -43,7 +44,7 @@ export async function main(argv: string[]): Promise<number> {
   // What follows `--` is for another program.
   const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
   if (name !== 'instance' && (own.includes('--help') || own.includes('-h'))) {
-    console.log(command.help)
+    console.log((await command.helpFor?.(own)) ?? command.help)
     return 0
   }
   try {

@@ -60,11 +60,15 @@ export type PipelineSettings = {
   readonly vectorWeight: number
   /** From 0 (no floor) to 1; of documents that only their vector has found. */
   readonly minSimilarity: number
+  /** Requests that run at a time; more are refused. */
+  readonly maximumConcurrentRequests: number
 }
 
 export type ServerSettings = {
   readonly host: string
   readonly port: number
+  /** Of a request until its answer, of a stream until its next event. */
+  readonly requestTimeoutMs: number
   readonly tls: { readonly certificateFile: string; readonly keyFile: string } | undefined
   /** undefined: off. `*` is any origin. */
   readonly cors: { readonly allowedOrigins: readonly string[] } | undefined

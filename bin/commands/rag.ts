@@ -1,0 +1,44 @@
+/** `espalier rag`: the retrieval server; and its subcommands, which work on the pipelines of its configuration. */
+import { type Command, UsageError } from '../command.ts'
+import { readDashFlags } from '../dash-flags.ts'
+import { configurationPath, readConfiguration } from './rag/command.ts'
+
+/** Loaded only when they are asked for. */
+const subcommands: Record<string, () => Promise<{ default: Command }>> = {}
+
+const help = `Answers questions from documents in Postgres, over HTTP: retrieves by vectors and words, and asks a language model.
+
+Usage: espalier rag CONFIG             serves the pipelines of a YAML file (docs/rag.md lists its keys)
+       espalier rag --openapi          prints the OpenAPI description of the HTTP API, and ends
+       espalier rag SUBCOMMAND ...     espalier rag SUBCOMMAND --help describes each
+
+  -config FILE   as CONFIG (default: /etc/espalier/espalier-rag.yaml, else espalier-rag.yaml in the working folder)
+
+The server has no authentication: it listens on 127.0.0.1 unless server.listen_address says otherwise.
+A change of CONFIG, or of a file of keys that it names, is applied while the server runs; SIGHUP applies it at once.`
+
+const subcommandOf = ([name = '']: readonly string[]) =>
+  Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
+
+async function serve(args: readonly string[]): Promise<number> {
+  const [first, ...others] = args
+  const isNamed = first !== undefined && !first.startsWith('-')
+  const flags = readDashFlags(isNamed ? others : args, { config: 'value', openapi: 'switch' })
+  const named = isNamed ? first : flags.get('config')
+  if (isNamed && flags.has('config')) throw new UsageError('-config must not be given together with CONFIG')
+  readConfiguration(configurationPath(typeof named === 'string' ? named : undefined))
+  return 0
+}
+
+const command: Command = {
+  summary: 'answer questions from documents in Postgres (retrieval server)',
+  help,
+  async helpFor(args) {
+    return (await subcommandOf(args)?.())?.default.help
+  },
+  async run(args) {
+    const subcommand = subcommandOf(args)
+    return subcommand === undefined ? await serve(args) : await (await subcommand()).default.run(args.slice(1))
+  },
+}
+export default command
