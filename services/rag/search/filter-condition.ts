@@ -4,12 +4,17 @@ import { RagError } from '../errors.ts'
 import type { Condition, Filter } from '../request/filter.ts'
 import type { Parameters } from './parameters.ts'
 
-/** The columns of a table that filters may use, by name, with their types as SQL names them. */
-export type FilterColumns = ReadonlyMap<string, string>
+/** Types as SQL names them: of a column, domains resolved, and of arrays of it where there is one. */
+export type ColumnType = { readonly name: string; readonly array: string | undefined }
+
+/** The columns of a table that filters may use, by name. */
+export type FilterColumns = ReadonlyMap<string, ColumnType>
+
+type Value = string | number | boolean
 
 /**
- * A condition in parentheses, or undefined if the filter lets every row through.
- * @throws RagError INVALID_REQUEST for a column that the table does not have
+ * Returns a condition in parentheses, or undefined if the filter accepts every row.
+ * @throws RagError INVALID_REQUEST for a column that the table does not have, and for a pattern that LIKE refuses
  */
 export function filterSql(
   { conditions, logic }: Filter,
@@ -30,19 +35,44 @@ function conditionSql(condition: Condition, columns: FilterColumns, parameters: 
     throw new RagError('INVALID_REQUEST', `${place}.column: there is no column ${JSON.stringify(condition.column)}`)
   }
   const name = `t.${quoteIdentifier(condition.column)}`
-  const typed = (value: string | number | boolean) => parameters.add(String(value), type)
-  switch (condition.operator) {
+  const { operator } = condition
+  switch (operator) {
     case 'IS NULL':
     case 'IS NOT NULL':
-      return `${name} ${condition.operator}`
+      return `${name} ${operator}`
     case 'IN':
+      return listSql(`${name} =`, 'ANY', 'OR', condition.value, type, parameters)
     case 'NOT IN':
-      if (condition.value.length === 0) return condition.operator === 'IN' ? 'false' : 'true'
-      return `${name} ${condition.operator} (${condition.value.map(typed).join(', ')})`
+      return listSql(`${name} <>`, 'ALL', 'AND', condition.value, type, parameters)
     case 'LIKE':
     case 'ILIKE':
-      return `${name} ${condition.operator} ${parameters.add(String(condition.value), 'text')}`
+      return `${name} ${operator} ${parameters.add(pattern(String(condition.value), place), 'pg_catalog.text')}`
     default:
-      return `${name} ${condition.operator === '!=' ? '<>' : condition.operator} ${typed(condition.value)}`
+      return `${name} ${operator === '!=' ? '<>' : operator} ${parameters.add(String(condition.value), type.name)}`
   }
+}
+
+/** One parameter for all values: statements of lists of any length have the same text. */
+function listSql(
+  compared: string,
+  quantifier: 'ANY' | 'ALL',
+  logic: 'OR' | 'AND',
+  values: readonly Value[],
+  { name, array }: ColumnType,
+  parameters: Parameters,
+): string {
+  if (values.length === 0) return quantifier === 'ANY' ? 'false' : 'true'
+  if (array !== undefined) return `${compared} ${quantifier} (${parameters.add(arrayLiteral(values), array)})`
+  return `(${values.map(value => `${compared} ${parameters.add(String(value), name)}`).join(` ${logic} `)})`
+}
+
+/** An array as Postgres reads it, each element in quotes (manual section 8.15.2). */
+export const arrayLiteral = (values: readonly Value[]): string =>
+  `{${values.map(value => `"${String(value).replace(/["\\]/g, '\\$&')}"`).join(',')}}`
+
+/** Postgres refuses a pattern whose last backslash escapes nothing only once it meets a row. */
+function pattern(text: string, place: string): string {
+  const backslashes = /\\*$/.exec(text)?.[0].length ?? 0
+  if (backslashes % 2 === 0) return text
+  throw new RagError('INVALID_REQUEST', `${place}.value: must not end with a backslash that escapes nothing`)
 }

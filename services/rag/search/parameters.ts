@@ -2,7 +2,7 @@
 export class Parameters {
   readonly values: string[] = []
 
-  /** @returns the place of the value in the text, such as `$3::integer` */
+  /** Returns the place of the value in the text, such as `$3::integer`. */
   add(value: string, type: string): string {
     this.values.push(value)
     return `$${this.values.length}::${type}`

@@ -1,5 +1,7 @@
 /** What searching a table takes and gives, for both arms. */
+import type { NamedRows, OwnStatement } from '../../postgres/cells.ts'
 import type { Filter } from '../request/filter.ts'
+import type { FilterColumns } from './filter-condition.ts'
 
 /** A table as the database describes it, with all that statements need; names are as the catalog has them. */
 export type SearchedTable = {
@@ -10,21 +12,23 @@ export type SearchedTable = {
   readonly oid: number
   readonly textColumn: string
   readonly vectorColumn: string
-  /** An SQL expression over the alias `t` that gives the id of a row as text: the id column, else the primary key, else tableoid and ctid. */
+  /** An SQL expression over the alias `t`: the id of a row as text. The id column, else the primary key, else tableoid and ctid. */
   readonly idExpression: string
-  /** An SQL expression over the alias `t` that gives a text which no other row of the table has, in one snapshot. */
+  /** An SQL expression over the alias `t`: a text which no other row of the table has, in one snapshot. */
   readonly rowExpression: string
-  /** Columns that filters may use, with their types as SQL names them. */
-  readonly columns: ReadonlyMap<string, string>
+  readonly columns: FilterColumns
 }
+
+/** Runs a statement of this server on a connection of the pipeline, read-only and with a time limit. */
+export type RunStatement = (statement: OwnStatement, signal: AbortSignal) => Promise<NamedRows>
 
 /**
  * One arm's part of a search of one table: an SQL query of the columns `row_key` (text, of `rowExpression`) and `score` (double precision, more is better), the best first, at
- * most as many rows as were asked for. Its parameters are in the Parameters that it was made with, so that it can stand beside others in one statement.
+ * most as many rows as were requested. Its parameters are in the Parameters that it was made with.
  */
 export type ArmQuery = { readonly sql: string }
 
-/** What a request and the configuration let through, as SQL over the alias `t`; undefined: all rows. */
+/** What a request and the configuration accept, as SQL over the alias `t`; undefined: all rows. */
 export type FilterCondition = string | undefined
 
 export type SearchRequest = {
@@ -38,9 +42,15 @@ export type FoundDocument = {
   readonly table: string
   readonly id: string
   readonly content: string
-  /** More is better. With both arms by reciprocal ranks, with one the score of that arm. */
+  /** More is better. With both arms the sum of reciprocal ranks, with one arm the score of that arm. */
   readonly score: number
 }
 
 /** `warnings`: what was not searched as it should be, such as a table without an index. */
 export type SearchResult = { readonly documents: readonly FoundDocument[]; readonly warnings: readonly string[] }
+
+export type SearchHealth = {
+  readonly reachable: boolean
+  readonly error?: string
+  readonly warnings: readonly string[]
+}

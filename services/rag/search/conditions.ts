@@ -1,0 +1,24 @@
+/** All that limits which rows of a table a request sees: the configured filter AND the request's. Pure. */
+import type { TableFilter } from '../configuration/types.ts'
+import type { Filter } from '../request/filter.ts'
+import { filterSql } from './filter-condition.ts'
+import type { Parameters } from './parameters.ts'
+import type { FilterCondition, SearchedTable } from './types.ts'
+
+/** A configured text may end with a comment, hence the line break. It has been checked to be one condition. */
+const configuredSql = (filter: TableFilter, { columns }: SearchedTable, parameters: Parameters): FilterCondition =>
+  filter.kind === 'sql' ? `(${filter.text}\n)` : filterSql(filter.filter, columns, parameters, 'configured filter')
+
+/** @throws RagError INVALID_REQUEST as `filterSql` does */
+export function conditionOf(
+  table: SearchedTable,
+  configured: TableFilter | undefined,
+  requested: Filter | undefined,
+  parameters: Parameters,
+): FilterCondition {
+  const parts = [
+    configured && configuredSql(configured, table, parameters),
+    requested && filterSql(requested, table.columns, parameters),
+  ].filter(part => part !== undefined)
+  return parts.length === 0 ? undefined : parts.join(' AND ')
+}
