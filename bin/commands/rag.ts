@@ -4,13 +4,16 @@ import { readDashFlags } from '../dash-flags.ts'
 import { configurationPath, readConfiguration } from './rag/command.ts'
 
 /** Loaded only when they are asked for. */
-const subcommands: Record<string, () => Promise<{ default: Command }>> = {}
+const subcommands: Record<string, () => Promise<{ default: Command }>> = {
+  load: () => import('./rag/load.ts'),
+}
 
 const help = `Answers questions from documents in Postgres, over HTTP: retrieves by vectors and words, and asks a language model.
 
 Usage: espalier rag CONFIG             serves the pipelines of a YAML file (docs/rag.md lists its keys)
        espalier rag --openapi          prints the OpenAPI description of the HTTP API, and ends
-       espalier rag SUBCOMMAND ...     espalier rag SUBCOMMAND --help describes each
+       espalier rag load CONFIG PIPELINE FILES...
+                                      loads documents; espalier rag load --help describes it
 
   -config FILE   as CONFIG (default: /etc/espalier/espalier-rag.yaml, else espalier-rag.yaml in the working folder)
 

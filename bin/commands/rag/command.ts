@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { ConfigurationError } from '../../../services/configuration/errors.ts'
 import { type RagConfiguration, readRagConfiguration } from '../../../services/rag/configuration/index.ts'
+import type { PipelineSettings } from '../../../services/rag/configuration/types.ts'
 import { UsageError } from '../../command.ts'
 
 const usualFiles = ['/etc/espalier/espalier-rag.yaml', 'espalier-rag.yaml']
@@ -22,4 +23,29 @@ export function readConfiguration(path: string): RagConfiguration {
     if (!(error instanceof ConfigurationError)) throw error
     throw new UsageError(`the configuration is wrong:\n${error.message}`)
   }
+}
+
+/** @throws UsageError that lists those that are there */
+export function pipelineNamed(config: string | undefined, name: string | undefined): PipelineSettings {
+  if (config === undefined || name === undefined)
+    throw new UsageError('CONFIG and PIPELINE are missing; --help tells more')
+  const { pipelines } = readConfiguration(configurationPath(config)).settings
+  const pipeline = pipelines.find(one => one.name === name)
+  if (pipeline !== undefined) return pipeline
+  const known = pipelines.map(one => one.name).join(', ')
+  throw new UsageError(`PIPELINE: there is no pipeline ${JSON.stringify(name)}; there are: ${known}`)
+}
+
+/** @throws UsageError that names the option */
+export function wholeOption(
+  flag: string,
+  text: string | undefined,
+  usual: number,
+  least: number,
+  most: number,
+): number {
+  if (text === undefined) return usual
+  const value = Number(text)
+  if (/^\d{1,9}$/.test(text) && value >= least && value <= most) return value
+  throw new UsageError(`${flag} must be a whole number from ${least} to ${most}`)
 }

@@ -1,0 +1,109 @@
+/** `espalier rag load`: documents into the table of a pipeline. */
+
+import { stopSignal } from '../../../server/signals.ts'
+import { type Address, connectionAddress } from '../../../services/postgres/address.ts'
+import { createEmbedder } from '../../../services/providers/embedding.ts'
+import type { PipelineSettings, TableSettings } from '../../../services/rag/configuration/types.ts'
+import { sourceFiles } from '../../../services/rag/load/documents/files.ts'
+import { type LoadFigures, load } from '../../../services/rag/load/load.ts'
+import { type Command, parseArguments, UsageError } from '../../command.ts'
+import { pipelineNamed, wholeOption } from './command.ts'
+import { Progress, summary } from './load-progress.ts'
+
+const help = `Loads documents into the table of a pipeline: splits them, embeds the parts, and makes the table and its indexes if they are not there.
+
+Usage: espalier rag load CONFIG PIPELINE FILES... [options]
+
+FILES are files or folders: Markdown, HTML, text, CSV (a row is a document), and JSON lines ({"id", "title", "text"}). In folders, files
+of other formats, and names that begin with a dot, are passed over. Only what has changed is embedded again. A load that was stopped goes
+on where it was when it is started again.
+
+  --table NAME         which of the pipeline's tables, if it has several
+  --tokens N           of a part of a document, about (default: 400)
+  --batch N            parts in one request to the embedding model (default: 64)
+  --parallel N         requests at once (default: 4)
+  --language NAME      text-search configuration of a table that is made (default: english)
+  --halfvec            keep vectors in half precision, in a table that is made
+  --prune              delete documents that are not among FILES
+  --replace            replace all documents of the table by FILES, also those of another embedding model
+  --database-url URL   load with another role or address than the pipeline's; PGUSER and PGPASSWORD replace its role alone
+
+Exit code: 0 loaded, 1 failed, 130 stopped by Ctrl-C.`
+
+/** The loader writes, and the pipeline's own role may be allowed to read alone. */
+function loadingAddress({ address }: PipelineSettings, url: string | undefined): Address {
+  if (url !== undefined) return connectionAddress(url)
+  const { PGUSER: user, PGPASSWORD: password } = process.env
+  return user ? { ...address, user, password } : address
+}
+
+function tableNamed({ name, tables }: PipelineSettings, named: string | undefined): TableSettings {
+  const isNamed = (table: TableSettings) => named === table.name || named === `${table.schema}.${table.name}`
+  const [table, ...others] = named === undefined ? tables : tables.filter(isNamed)
+  if (table !== undefined && others.length === 0) return table
+  const known = tables.map(one => one.name).join(', ')
+  throw new UsageError(
+    named === undefined
+      ? `--table is missing: the pipeline ${JSON.stringify(name)} has several: ${known}`
+      : `--table: the pipeline ${JSON.stringify(name)} has no such table; it has: ${known}`,
+  )
+}
+
+const options = {
+  table: { type: 'string' },
+  tokens: { type: 'string' },
+  batch: { type: 'string' },
+  parallel: { type: 'string' },
+  language: { type: 'string' },
+  halfvec: { type: 'boolean' },
+  prune: { type: 'boolean' },
+  replace: { type: 'boolean' },
+  'database-url': { type: 'string' },
+} as const
+
+const command: Command = {
+  summary: 'load documents into the table of a pipeline',
+  help,
+  async run(args) {
+    const { values, positionals } = parseArguments(args, options)
+    const [config, name, ...names] = positionals
+    const pipeline = pipelineNamed(config, name)
+    if (names.length === 0) throw new UsageError('FILES are missing; --help lists the formats')
+    const limits = {
+      maximumTokens: wholeOption('--tokens', values.tokens, 400, 16, 8_192),
+      batchSize: wholeOption('--batch', values.batch, 64, 1, 2_048),
+      parallel: wholeOption('--parallel', values.parallel, 4, 1, 64),
+    }
+    const table = tableNamed(pipeline, values.table)
+    const files = await sourceFiles(names, process.cwd())
+    const stopping = new AbortController()
+    void stopSignal().then(() => stopping.abort(new Error('stopped')))
+    const progress = new Progress(process.stderr, files)
+    try {
+      const { figures, warnings } = await load({
+        ...limits,
+        address: loadingAddress(pipeline, values['database-url']),
+        table,
+        embedder: createEmbedder(pipeline.embedding),
+        files,
+        prune: values.prune ?? false,
+        replace: values.replace ?? false,
+        halfPrecision: values.halfvec ?? false,
+        language: values.language ?? 'english',
+        lockWaitMs: 5_000,
+        onProgress: (figures: Readonly<LoadFigures>, step) => progress.show(figures, step),
+        signal: stopping.signal,
+      })
+      progress.end()
+      for (const warning of warnings) console.error(`warning: ${warning}`)
+      console.log(summary(figures, progress.seconds))
+      return 0
+    } catch (error) {
+      progress.end()
+      if (!stopping.signal.aborted) throw error
+      console.error('stopped; the same command goes on from here')
+      return 130
+    }
+  },
+}
+export default command

@@ -1,0 +1,93 @@
+/** The table that a load writes: what it is made of, and the SQL that makes it. Pure. */
+import { quoteIdentifier } from '../../../postgres/quote.ts'
+
+export type VectorType = 'vector' | 'halfvec'
+
+/** Names are as the catalog has them. */
+export type LoadTable = {
+  readonly schema: string
+  readonly name: string
+  readonly idColumn: string
+  readonly textColumn: string
+  readonly vectorColumn: string
+  /** Where pgvector is. */
+  readonly vectorSchema: string
+}
+
+export type VectorShape = { readonly type: VectorType; readonly dimensions: number }
+
+export const qualified = ({ schema, name }: Pick<LoadTable, 'schema' | 'name'>): string =>
+  `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
+
+export const vectorTypeSql = ({ vectorSchema }: LoadTable, type: VectorType): string =>
+  `${quoteIdentifier(vectorSchema)}.${type}`
+
+export const shapeSql = (table: LoadTable, { type, dimensions }: VectorShape): string =>
+  `${vectorTypeSql(table, type)}(${dimensions})`
+
+/** Columns that every load writes, beside those that the pipeline names. They have these types. */
+export const ownColumns = {
+  source: 'text',
+  document: 'text',
+  heading: 'text',
+  ordinal: 'integer',
+  position: 'bigint',
+  digest: 'text',
+} as const
+export const searchColumn = 'lexemes'
+
+/** Of an index by pgvector. */
+const mostDimensions: Readonly<Record<VectorType, number>> = { vector: 2_000, halfvec: 4_000 }
+
+export const isIndexable = ({ type, dimensions }: VectorShape): boolean => dimensions <= mostDimensions[type]
+
+/** Half of the precision where it is asked for, or where an index could not be made otherwise. */
+export const shapeFor = (dimensions: number, isHalf: boolean): VectorShape => ({
+  type: isHalf || dimensions > mostDimensions.vector ? 'halfvec' : 'vector',
+  dimensions,
+})
+
+const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
+
+const modelMark = 'embedding model: '
+
+export const modelOfComment = (comment: string | undefined): string | undefined =>
+  comment?.startsWith(modelMark) ? comment.slice(modelMark.length) : undefined
+
+export const commentSql = (table: LoadTable, model: string): string =>
+  `COMMENT ON COLUMN ${qualified(table)}.${quoteIdentifier(table.vectorColumn)} IS ${literal(modelMark + model)}`
+
+/** Statements of one transaction. `configuration`: of text search. */
+export function tableStatements(
+  table: LoadTable,
+  shape: VectorShape,
+  configuration: string,
+  model: string,
+): readonly string[] {
+  const name = qualified(table)
+  const text = quoteIdentifier(table.textColumn)
+  const columns = [
+    `${quoteIdentifier(table.idColumn)} text PRIMARY KEY`,
+    ...Object.entries(ownColumns).map(([column, type]) => `${quoteIdentifier(column)} ${type} NOT NULL`),
+    `${text} text NOT NULL`,
+    `${quoteIdentifier(table.vectorColumn)} ${shapeSql(table, shape)} NOT NULL`,
+    `${searchColumn} tsvector GENERATED ALWAYS AS (to_tsvector(${literal(configuration)}::regconfig, ${text})) STORED`,
+  ]
+  return [
+    `CREATE TABLE ${name} (${columns.join(', ')})`,
+    `CREATE INDEX ON ${name} (source)`,
+    `CREATE INDEX ON ${name} (digest)`,
+    `CREATE INDEX ON ${name} USING gin (${searchColumn})`,
+    commentSql(table, model),
+  ]
+}
+
+/** Of building an index; more is used only where the server is set to more. */
+const indexMemoryMb = 256
+
+/** Statements of one transaction. */
+export const vectorIndexStatements = (table: LoadTable, { type }: VectorShape): readonly string[] => [
+  `SELECT pg_catalog.set_config('maintenance_work_mem', '${indexMemoryMb}MB', true)
+   WHERE pg_catalog.pg_size_bytes(pg_catalog.current_setting('maintenance_work_mem')) < ${indexMemoryMb} * 1048576::bigint`,
+  `CREATE INDEX ON ${qualified(table)} USING hnsw (${quoteIdentifier(table.vectorColumn)} ${quoteIdentifier(table.vectorSchema)}.${type}_cosine_ops)`,
+]
