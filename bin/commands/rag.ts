@@ -1,7 +1,11 @@
 /** `espalier rag`: the retrieval server; and its subcommands, which work on the pipelines of its configuration. */
+import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import { stopSignal } from '../../server/signals.ts'
+import { logLines } from '../../services/process/log-lines.ts'
 import { type Command, UsageError } from '../command.ts'
 import { readDashFlags } from '../dash-flags.ts'
-import { configurationPath, readConfiguration } from './rag/command.ts'
+import { configurationPath, readSettings } from './rag/command.ts'
 
 /** Loaded only when they are asked for. */
 const subcommands: Record<string, () => Promise<{ default: Command }>> = {
@@ -23,13 +27,40 @@ A change of CONFIG, or of a file of keys that it names, is applied while the ser
 const subcommandOf = ([name = '']: readonly string[]) =>
   Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
 
-async function serve(args: readonly string[]): Promise<number> {
+/** As a client would write it. */
+const shown = ({ family, address, port }: AddressInfo, isTls: boolean): string =>
+  `${isTls ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+
+const longestFarewellMs = 2_000
+
+async function serve(path: string): Promise<void> {
+  // What is wrong is reported as every command reports it, before there is a log.
+  const first = readSettings(path)
+  const logger = pino({ level: first.logLevel }, logLines())
+  const stopped = stopSignal()
+  const { startRag } = await import('../../services/rag/index.ts')
+  const service = await startRag({ read: onFile => readSettings(path, onFile), logger })
+  process.on('SIGHUP', () => service.reload())
+  console.log(`espalier rag listens on ${shown(service.address, first.server.tls !== undefined)}`)
+  await stopped
+  await service.stop()
+  // What does not answer any more, a database above all, is not waited for.
+  setTimeout(() => process.exit(0), longestFarewellMs).unref()
+}
+
+async function printDescription(): Promise<void> {
+  const { openApi } = await import('../../services/rag/server/openapi.ts')
+  console.log(JSON.stringify(openApi, undefined, 2))
+}
+
+async function runServer(args: readonly string[]): Promise<number> {
   const [first, ...others] = args
   const isNamed = first !== undefined && !first.startsWith('-')
   const flags = readDashFlags(isNamed ? others : args, { config: 'value', openapi: 'switch' })
   const named = isNamed ? first : flags.get('config')
   if (isNamed && flags.has('config')) throw new UsageError('-config must not be given together with CONFIG')
-  readConfiguration(configurationPath(typeof named === 'string' ? named : undefined))
+  if (flags.get('openapi') === true) await printDescription()
+  else await serve(configurationPath(typeof named === 'string' ? named : undefined))
   return 0
 }
 
@@ -41,7 +72,7 @@ const command: Command = {
   },
   async run(args) {
     const subcommand = subcommandOf(args)
-    return subcommand === undefined ? await serve(args) : await (await subcommand()).default.run(args.slice(1))
+    return subcommand === undefined ? await runServer(args) : await (await subcommand()).default.run(args.slice(1))
   },
 }
 export default command

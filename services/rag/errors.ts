@@ -10,6 +10,7 @@ export type RagErrorCode =
   | 'EXECUTION_ERROR'
   | 'STREAMING_ERROR'
   | 'INTERNAL_ERROR'
+  | 'OVERLOADED'
 
 const statuses: Readonly<Record<RagErrorCode, number>> = {
   INVALID_REQUEST: 400,
@@ -21,6 +22,7 @@ const statuses: Readonly<Record<RagErrorCode, number>> = {
   EXECUTION_ERROR: 500,
   STREAMING_ERROR: 500,
   INTERNAL_ERROR: 500,
+  OVERLOADED: 503,
 }
 
 /** Its message goes to the client: it names fields, tables and providers, never values of rows or keys. */

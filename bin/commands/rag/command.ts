@@ -1,8 +1,8 @@
 /** What the subcommands of `espalier rag` share: where the configuration is, and how what is wrong with it is reported. */
 import { existsSync } from 'node:fs'
 import { ConfigurationError } from '../../../services/configuration/errors.ts'
-import { type RagConfiguration, readRagConfiguration } from '../../../services/rag/configuration/index.ts'
-import type { PipelineSettings } from '../../../services/rag/configuration/types.ts'
+import { readRagSettings } from '../../../services/rag/configuration/index.ts'
+import type { PipelineSettings, RagSettings } from '../../../services/rag/configuration/types.ts'
 import { UsageError } from '../../command.ts'
 
 const usualFiles = ['/etc/espalier/espalier-rag.yaml', 'espalier-rag.yaml']
@@ -16,9 +16,9 @@ export function configurationPath(named: string | undefined): string {
 }
 
 /** @throws UsageError with all that is wrong, one problem a line */
-export function readConfiguration(path: string): RagConfiguration {
+export function readSettings(path: string, onFile?: (path: string) => void): RagSettings {
   try {
-    return readRagConfiguration(path, process.env)
+    return readRagSettings(path, { environment: process.env, ...(onFile && { onFile }) })
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error
     throw new UsageError(`the configuration is wrong:\n${error.message}`)
@@ -29,7 +29,7 @@ export function readConfiguration(path: string): RagConfiguration {
 export function pipelineNamed(config: string | undefined, name: string | undefined): PipelineSettings {
   if (config === undefined || name === undefined)
     throw new UsageError('CONFIG and PIPELINE are missing; --help tells more')
-  const { pipelines } = readConfiguration(configurationPath(config)).settings
+  const { pipelines } = readSettings(configurationPath(config))
   const pipeline = pipelines.find(one => one.name === name)
   if (pipeline !== undefined) return pipeline
   const known = pipelines.map(one => one.name).join(', ')

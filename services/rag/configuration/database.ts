@@ -45,7 +45,8 @@ export function addressOf(
     password: given.password,
     application_name: 'espalier rag',
     connect_timeout: String(Math.ceil(given.connectTimeout / 1_000)),
-    target_session_attrs: given.targetSessionAttrs,
+    // What the server does is reading.
+    target_session_attrs: given.targetSessionAttrs ?? (given.hosts === undefined ? 'any' : 'prefer-standby'),
     sslmode: given.sslMode,
     sslcert: file(given.sslCert),
     sslkey: file(given.sslKey),

@@ -12,6 +12,8 @@ type Defaults = Settings<typeof keys>['defaults']
 /** What one pipeline may use. */
 export type Surroundings = {
   readonly defaults: Defaults
+  /** Of every request to a provider. */
+  readonly headers: Headers
   readonly apiKeys: ApiKeys
   readonly checks: Checks
 }
@@ -27,7 +29,7 @@ type GivenEndpoint<Provider> = {
 }
 
 /** Names of headers do not depend on their case: the later of two counts. */
-function joined(...all: readonly (Headers | undefined)[]): Headers {
+export function joined(...all: readonly (Headers | undefined)[]): Headers {
   const entries = all
     .flatMap(headers => Object.entries(headers ?? {}))
     .map(([name, value]) => [name.toLowerCase(), value])
@@ -53,7 +55,7 @@ function inherit<Provider>(own: GivenEndpoint<Provider>, base: GivenEndpoint<Pro
 function complete<Provider extends string>(
   given: GivenEndpoint<Provider>,
   places: readonly string[],
-  { defaults, apiKeys, checks }: Surroundings,
+  { headers: common, apiKeys, checks }: Surroundings,
 ) {
   const { provider, model, baseUrl, headers } = given
   const [place = ''] = places
@@ -71,7 +73,7 @@ function complete<Provider extends string>(
     model,
     apiKey,
     baseUrl,
-    headers: joined(defaults.llmHeaders, headers),
+    headers: joined(common, headers),
     timeoutMs: given.requestTimeout ?? 0,
     attemptTimeoutMs: given.perAttemptTimeout ?? 0,
   }

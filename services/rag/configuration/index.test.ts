@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../configuration/errors.ts'
-import { ragConfiguration } from './index.ts'
+import { ragSettings } from './index.ts'
 
 const smallest = `
 pipelines:
@@ -10,14 +10,19 @@ pipelines:
     rag_llm: { provider: openai, model: gpt-4o-mini, base_url: http://127.0.0.1:9 }
 `
 
-type Surroundings = { readonly environment?: Record<string, string>; readonly files?: Record<string, string> }
+type Surroundings = {
+  readonly environment?: Record<string, string>
+  readonly files?: Record<string, string>
+  readonly onFile?: (path: string) => void
+}
 
-const read = (text: string, { environment = {}, files = {} }: Surroundings = {}) =>
-  ragConfiguration({
+const read = (text: string, { environment = {}, files = {}, onFile = () => {} }: Surroundings = {}) =>
+  ragSettings({
     path: '/etc/espalier/espalier-rag.yaml',
     text,
     environment: { HOME: '/home/me', ...environment },
     readFile: path => {
+      onFile(path)
       if (Object.hasOwn(files, path)) return files[path] ?? ''
       throw Object.assign(new Error('no such file'), { code: 'ENOENT' })
     },
@@ -35,7 +40,7 @@ function problems(text: string, surroundings?: Surroundings): string[] {
 const pipeline = (more: string) => `${smallest}    ${more}\n`
 
 test('what is not given has its default', () => {
-  const { settings } = read(smallest)
+  const settings = read(smallest)
   expect(settings.server).toEqual({
     host: '127.0.0.1',
     port: 8080,
@@ -141,7 +146,7 @@ pipelines:
     ['home', 4, {}],
   ])('is that of the highest place that has one: %s', (key, removed, variables) => {
     const text = without(keyed, ...levels.slice(0, removed))
-    const { settings } = read(text, { environment: variables, files })
+    const settings = read(text, { environment: variables, files })
     expect(settings.pipelines[0]?.completion.apiKey).toBe(key)
   })
 
@@ -152,13 +157,9 @@ pipelines:
   })
 
   test('of a file is followed, also where the file is not there yet', () => {
-    expect(read(keyed, { files }).files).toEqual(
-      expect.arrayContaining([
-        '/etc/espalier/espalier-rag.yaml',
-        '/etc/espalier/keys/server',
-        '/home/me/.voyage-api-key',
-      ]),
-    )
+    const paths: string[] = []
+    read(keyed, { files, onFile: path => paths.push(path) })
+    expect(paths).toEqual(expect.arrayContaining(['/etc/espalier/keys/server', '/home/me/.voyage-api-key']))
   })
 
   test('is in no message', () => {
@@ -177,7 +178,7 @@ defaults:
   llm_headers: { X-Team: search, X-Kind: any }
   embedding_llm: { provider: openai, model: small, base_url: http://127.0.0.1:1, headers: { x-kind: own }, request_timeout: 7s }
 ${smallest.replace('embedding_llm: { provider: ollama, model: nomic-embed-text }', own)}`
-  const embeddingOf = (own: string) => read(defaults(own)).settings.pipelines[0]?.embedding
+  const embeddingOf = (own: string) => read(defaults(own)).pipelines[0]?.embedding
   const headers = { 'x-team': 'search', 'x-kind': 'own' }
   expect(embeddingOf('')).toMatchObject({ model: 'small', baseUrl: 'http://127.0.0.1:1', headers, timeoutMs: 7_000 })
   expect(embeddingOf('embedding_llm: { model: large }')).toMatchObject({
@@ -203,7 +204,7 @@ test('a database has hosts, files relative to the configuration, and a password 
       ssl_root_ca: ca.pem
       ssl_cert: /abs/cert.pem
       ssl_key: ~/key.pem`)
-  const { settings } = read(text, { files: { '/etc/espalier/secrets/password': 'p w\n' } })
+  const settings = read(text, { files: { '/etc/espalier/secrets/password': 'p w\n' } })
   expect(settings.pipelines[0]?.address).toMatchObject({
     hosts: [
       { name: 'a', port: 5433 },
@@ -224,7 +225,7 @@ test('a database has hosts, files relative to the configuration, and a password 
 
 test('filters are text or conditions, and tables may name their schema', () => {
   const tables = (filter: string) => smallest.replace('table: documents,', `table: app.documents, filter: ${filter},`)
-  const filterOf = (filter: string) => read(tables(filter)).settings.pipelines[0]?.tables[0]
+  const filterOf = (filter: string) => read(tables(filter)).pipelines[0]?.tables[0]
   expect(filterOf('"lang = \'en\'"')).toMatchObject({
     schema: 'app',
     name: 'documents',
@@ -239,15 +240,15 @@ test('filters are text or conditions, and tables may name their schema', () => {
 })
 
 test('reranking is off unless its table is there, and limits the documents by top_k', () => {
-  const settings = read(pipeline('rerank: { model: rerank-2.5, base_url: http://127.0.0.1:1, top_k: 3 }')).settings
+  const settings = read(pipeline('rerank: { model: rerank-2.5, base_url: http://127.0.0.1:1, top_k: 3 }'))
   expect(settings.pipelines[0]).toMatchObject({ rerank: { provider: 'voyage', depth: 50 }, topN: 3 })
 })
 
-test('CORS is for any page where no origin is named', () => {
-  const corsOf = (cors: string) => read(`server: { cors: ${cors} }\n${smallest}`).settings.server.cors
-  expect(corsOf('{ enabled: true }')).toEqual({ allowedOrigins: ['*'] })
-  expect(corsOf('{ enabled: true, allowed_origins: [https://a.example] }')).toEqual({
+test('CORS is off by default, and needs an origin', () => {
+  const server = (cors: string) => `server: { cors: ${cors} }\n${smallest}`
+  expect(problems(server('{ enabled: true }'))).toEqual([expect.stringContaining('server.cors.allowed_origins')])
+  expect(read(server('{ enabled: true, allowed_origins: [https://a.example] }')).server.cors).toEqual({
     allowedOrigins: ['https://a.example'],
   })
-  expect(corsOf('{ allowed_origins: [https://a.example] }')).toBeUndefined()
+  expect(read(server('{ allowed_origins: ["*"] }')).server.cors).toBeUndefined()
 })

@@ -12,7 +12,7 @@ import type { ReadFile } from '../../configuration/secrets.ts'
 import { parseYaml } from '../../configuration/yaml.ts'
 import { type ApiKeys, keysOfFiles, surroundingKeys } from './api-keys.ts'
 import { addressOf } from './database.ts'
-import { completionOf, embeddingOf, rerankOf, type Surroundings } from './endpoints.ts'
+import { completionOf, embeddingOf, joined, rerankOf, type Surroundings } from './endpoints.ts'
 import { keys, type pipeline } from './keys.ts'
 import type { PipelineSettings, RagSettings, ServerSettings, TableSettings } from './types.ts'
 
@@ -20,15 +20,13 @@ type Given = Settings<typeof keys>
 type GivenPipeline = Settings<typeof pipeline>
 type InFolder = (path: string) => string
 
-/** Reads a file once, and remembers which were asked for, so that a change of any of them can be noticed. */
+/** Where files are that the configuration names. */
 class Files {
-  readonly paths: string[]
   readonly #folder: string
   readonly #home: string
   readonly #read: ReadFile
 
   constructor(path: string, environment: Environment, read: ReadFile) {
-    this.paths = [resolve(path)]
     this.#folder = dirname(resolve(path))
     this.#home = environment.HOME || homedir()
     this.#read = read
@@ -37,22 +35,21 @@ class Files {
   readonly inFolder = (path: string): string =>
     path.startsWith('~/') ? join(this.#home, path.slice(2)) : resolve(this.#folder, path)
 
-  readonly read: ReadFile = path => {
-    const whole = this.inFolder(path)
-    if (!this.paths.includes(whole)) this.paths.push(whole)
-    return this.#read(whole)
-  }
+  readonly read: ReadFile = path => this.#read(this.inFolder(path))
 }
 
-export type RagConfiguration = {
-  readonly settings: RagSettings
-  /** The file itself and those of keys and passwords that it was read with, or looked for. */
-  readonly files: readonly string[]
-}
+/** `onFile` is called with the path of each file that is read or looked for: what the settings depend on. */
+type Reading = { readonly environment: Environment; readonly onFile?: (path: string) => void }
 
 /** @throws Error if the file cannot be read; ConfigurationError with all that is wrong */
-export const readRagConfiguration = (path: string, environment: Environment): RagConfiguration =>
-  ragConfiguration({ ...readConfigurationFile(path), environment, readFile: name => readFileSync(name) })
+export function readRagSettings(path: string, { environment, onFile }: Reading): RagSettings {
+  onFile?.(resolve(path))
+  const readFile = (name: string) => {
+    onFile?.(name)
+    return readFileSync(name)
+  }
+  return ragSettings({ ...readConfigurationFile(path), environment, readFile })
+}
 
 type RagSources = {
   readonly path: string
@@ -62,7 +59,7 @@ type RagSources = {
 }
 
 /** @throws ConfigurationError */
-export function ragConfiguration({ path, text, environment, readFile }: RagSources): RagConfiguration {
+export function ragSettings({ path, text, environment, readFile }: RagSources): RagSettings {
   const files = new Files(path, environment, readFile)
   const sources: Sources = { file: { path, text }, environment, readFile: files.read }
   const checks = load(keys, { parse: parseYaml }, sources)
@@ -78,12 +75,13 @@ export function ragConfiguration({ path, text, environment, readFile }: RagSourc
   const pipelines = given.pipelines.flatMap((one, index): PipelineSettings[] => {
     const place = `pipelines[${index}]`
     const apiKeys = { ...keysOfServer, ...readKeys(one.apiKeys, `${place}.api_keys`) }
-    const settings = pipelineOf(one, place, { defaults: given.defaults, apiKeys, checks }, files.inFolder)
+    const headers = joined(given.defaults.llmHeaders, one.llmHeaders)
+    const settings = pipelineOf(one, place, { defaults: given.defaults, headers, apiKeys, checks }, files.inFolder)
     return settings === undefined ? [] : [settings]
   })
   checkNames(given, checks)
   checks.check()
-  return { settings: { server, pipelines, logLevel: given.logLevel }, files: files.paths }
+  return { server, pipelines, logLevel: given.logLevel }
 }
 
 function checkNames({ pipelines }: Given, { refuse, isGiven, problems }: Checks): void {
@@ -107,12 +105,14 @@ function serverOf({ server }: Given, inFolder: InFolder, { isGiven, refuse }: Ch
     if (enabled && file === undefined && !isGiven(`server.tls.${name}`))
       refuse(`server.tls.${name}`, 'must be given where TLS is on')
   const { allowedOrigins } = cors
+  if (cors.enabled && allowedOrigins.length === 0)
+    refuse('server.cors.allowed_origins', 'must have an origin, or * for any, where CORS is on')
   return {
     host: server.listenAddress,
     port: server.port,
     requestTimeoutMs: requestTimeout,
     tls: enabled ? { certificateFile: inFolder(certFile ?? ''), keyFile: inFolder(keyFile ?? '') } : undefined,
-    cors: cors.enabled ? { allowedOrigins: allowedOrigins.length === 0 ? ['*'] : allowedOrigins } : undefined,
+    cors: cors.enabled ? { allowedOrigins } : undefined,
   }
 }
 
@@ -148,6 +148,7 @@ function pipelineOf(
     hybridEnabled: search.hybridEnabled,
     vectorWeight: search.vectorWeight,
     minSimilarity: search.minSimilarity,
+    allowSources: given.allowIncludeSources,
     maximumConcurrentRequests: given.maxConcurrentRequests,
   }
 }

@@ -102,9 +102,8 @@ const database = {
   host: optional(values.words()),
   port: key(values.whole(1, 65_535), 5_432),
   hosts: optional(hosts()),
-  target_session_attrs: key(
+  target_session_attrs: optional(
     values.choice('any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'),
-    'any',
   ),
   database: key(values.words(), 'postgres'),
   username: key(values.words(), 'postgres'),
@@ -136,6 +135,8 @@ export const pipeline = {
   api_keys: keyFiles(),
   embedding_llm: { provider: embeddingProvider(), ...inherited() },
   rag_llm: { provider: completionProvider(), ...inherited() },
+  llm_headers: optional(headers()),
+  allow_include_sources: key(values.truth(), true),
   token_budget: optional(budget()),
   context_tokens: optional(budget()),
   top_n: optional(topN()),

@@ -1,5 +1,6 @@
 /** The body of a query. Unknown keys are refused: a misspelt `filter` would otherwise answer from rows that were to be left out. */
 import { z } from 'zod'
+import { ruleOf } from '../../configuration/rule.ts'
 import { RagError } from '../errors.ts'
 import { filter } from './filter.ts'
 
@@ -29,9 +30,9 @@ export type Message = z.output<typeof message>
 
 /** @throws RagError INVALID_REQUEST that names the field and the rule */
 export function parseQuery(body: unknown): Query {
-  const parsed = queryBody.safeParse(body)
+  const parsed = queryBody.safeParse(body, { error: ruleOf })
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const field = issue?.path.length ? z.core.toDotPath(issue.path) : 'the body'
-  throw new RagError('INVALID_REQUEST', `${field}: ${issue?.message ?? 'is not valid'}`)
+  throw new RagError('INVALID_REQUEST', `${field} ${issue?.message ?? 'is not valid'}`)
 }

@@ -1,0 +1,132 @@
+/** The pipelines that run. A request leases its pipeline until it has ended, so that a reload closes nothing that is in use. */
+import { isDeepStrictEqual } from 'node:util'
+import type { PoolFigures } from '../postgres/pool.ts'
+import type { PipelineSettings } from './configuration/types.ts'
+import { RagError } from './errors.ts'
+import type { Message } from './request/body.ts'
+import type { FoundDocument, SearchRequest, SearchResult } from './search/types.ts'
+
+export type Question = {
+  readonly query: string
+  /** What was said before, the oldest first. */
+  readonly history: readonly Message[]
+  readonly documents: readonly FoundDocument[]
+}
+
+export type Answer = { readonly answer: string; readonly tokensUsed: number }
+
+export type Reachability = {
+  readonly reachable: boolean
+  readonly error?: string
+  readonly warnings?: readonly string[]
+}
+
+export type PipelineHealth = {
+  readonly embedding: Reachability
+  readonly completion: Reachability
+  readonly database: Reachability
+}
+
+/** @throws RagError */
+export type Pipeline = {
+  readonly settings: PipelineSettings
+  readonly pool: PoolFigures
+  search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>
+  answer(question: Question, signal: AbortSignal): Promise<Answer>
+  /** Yields the answer as it comes; reading no further ends the request to the provider. */
+  answerStream(question: Question, signal: AbortSignal): AsyncGenerator<string, { readonly tokensUsed: number }>
+  health(signal: AbortSignal): Promise<PipelineHealth>
+  close(): Promise<void>
+}
+
+type Entry = { readonly pipeline: Pipeline; leases: number; isRetired: boolean }
+
+export type Lease = { readonly pipeline: Pipeline; release(): void }
+
+export type Change = { readonly added: string[]; readonly changed: string[]; readonly removed: string[] }
+
+export class PipelineSet {
+  readonly #make: (settings: PipelineSettings) => Pipeline
+  readonly #onCloseFailure: (error: unknown) => void
+  #entries = new Map<string, Entry>()
+
+  constructor(make: (settings: PipelineSettings) => Pipeline, onCloseFailure: (error: unknown) => void) {
+    this.#make = make
+    this.#onCloseFailure = onCloseFailure
+  }
+
+  /** In the order of the configuration. */
+  all(): readonly Pipeline[] {
+    return [...this.#entries.values()].map(({ pipeline }) => pipeline)
+  }
+
+  inFlight(name: string): number {
+    return this.#entries.get(name)?.leases ?? 0
+  }
+
+  /**
+   * Pipelines with the same settings as before stay as they are. All new ones are made before any is put to use.
+   * @throws what making one throws; nothing has changed then
+   */
+  replace(all: readonly PipelineSettings[]): Change {
+    const before = this.#entries
+    const isSame = (settings: PipelineSettings) =>
+      isDeepStrictEqual(before.get(settings.name)?.pipeline.settings, settings)
+    const next = new Map<string, Entry>()
+    try {
+      for (const settings of all) {
+        const same = isSame(settings) ? before.get(settings.name) : undefined
+        next.set(settings.name, same ?? { pipeline: this.#make(settings), leases: 0, isRetired: false })
+      }
+    } catch (error) {
+      for (const [name, entry] of next) if (before.get(name) !== entry) this.#close(entry)
+      throw error
+    }
+    this.#entries = next
+    for (const [name, entry] of before) if (next.get(name) !== entry) this.#retire(entry)
+    const names = [...next.keys()]
+    return {
+      added: names.filter(name => !before.has(name)),
+      changed: names.filter(name => before.has(name) && before.get(name) !== next.get(name)),
+      removed: [...before.keys()].filter(name => !next.has(name)),
+    }
+  }
+
+  /** @throws RagError PIPELINE_NOT_FOUND, OVERLOADED */
+  lease(name: string): Lease {
+    const entry = this.#entries.get(name)
+    if (entry === undefined) throw new RagError('PIPELINE_NOT_FOUND', `there is no pipeline ${JSON.stringify(name)}`)
+    const { pipeline } = entry
+    const most = pipeline.settings.maximumConcurrentRequests
+    if (entry.leases >= most)
+      throw new RagError(
+        'OVERLOADED',
+        `the pipeline answers ${most} requests at the moment and takes no more; try again`,
+      )
+    entry.leases += 1
+    let isReleased = false
+    const release = () => {
+      if (isReleased) return
+      isReleased = true
+      entry.leases -= 1
+      if (entry.isRetired && entry.leases === 0) this.#close(entry)
+    }
+    return { pipeline, release }
+  }
+
+  /** Closes them all, also what is in use. */
+  async close(): Promise<void> {
+    const entries = [...this.#entries.values()]
+    this.#entries = new Map()
+    await Promise.all(entries.map(({ pipeline }) => pipeline.close().catch(this.#onCloseFailure)))
+  }
+
+  #retire(entry: Entry): void {
+    entry.isRetired = true
+    if (entry.leases === 0) this.#close(entry)
+  }
+
+  #close({ pipeline }: Entry): void {
+    pipeline.close().catch(this.#onCloseFailure)
+  }
+}

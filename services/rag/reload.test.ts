@@ -1,0 +1,120 @@
+/** The configuration is followed by the content of its files. */
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { until } from '../testing/client.ts'
+import { readRagSettings } from './configuration/index.ts'
+import { startRag } from './index.ts'
+import { type FakePipeline, fakePipeline, says } from './testing/fake-pipeline.ts'
+
+const pipeline = (name: string, more = '') => `
+  - name: ${name}
+    tables: [{ table: t, text_column: c, vector_column: v }]
+    embedding_llm: { provider: ollama, model: m }
+    rag_llm: { provider: openai, model: m }
+    ${more}`
+
+async function start(file: (folder: string) => string, text: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'rag-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  writeFileSync(join(folder, 'key'), 'first')
+  const write = (all: string) =>
+    writeFileSync(file(folder), `server: { port: 0 }\napi_keys: { openai: ${folder}/key }\npipelines:${all}`)
+  write(text)
+  const made: FakePipeline[] = []
+  const lines: string[] = []
+  let reads = 0
+  const held = Promise.withResolvers<void>()
+  const service = await startRag({
+    read: onFile => {
+      reads += 1
+      return readRagSettings(join(folder, 'rag.yaml'), { environment: { HOME: folder }, onFile })
+    },
+    logger: pino({ level: 'info' }, { write: line => void lines.push(line) }),
+    makePipeline: settings => {
+      const one = fakePipeline(settings, {
+        pieces: async function* ({ query }) {
+          if (query === 'wait') await held.promise
+          yield* says('done')
+        },
+      })
+      made.push(one)
+      return one
+    },
+    intervalMs: 20,
+  })
+  onTestFinished(() => service.stop())
+  await until(() => reads === 2)
+  const names = async () => {
+    const answer = await fetch(`http://127.0.0.1:${service.address.port}/v1/pipelines`)
+    const { pipelines } = (await answer.json()) as { pipelines: { name: string }[] }
+    return pipelines.map(({ name }) => name)
+  }
+  const ask = (name: string, query: string) =>
+    fetch(`http://127.0.0.1:${service.address.port}/v1/pipelines/${name}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ query }),
+    })
+  return { folder, write, made, lines, reads: () => reads, service, names, ask, release: held.resolve }
+}
+const plain = (folder: string) => join(folder, 'rag.yaml')
+
+test('a change makes what has changed anew, keeps the rest, and lets requests end', async () => {
+  const { write, made, names, ask, release } = await start(plain, pipeline('kept') + pipeline('gone'))
+  const waiting = ask('gone', 'wait')
+  await until(() => made[1]?.searched.length === 1)
+  write(pipeline('kept') + pipeline('new'))
+  await until(async () => (await names()).includes('new'))
+  expect(await names()).toEqual(['kept', 'new'])
+  expect(made.map(({ settings: { name } }) => name)).toEqual(['kept', 'gone', 'new'])
+  expect((await ask('gone', 'x')).status).toBe(404)
+  expect(made[1]?.isClosed()).toBe(false)
+  release()
+  expect((await waiting).status).toBe(200)
+  await until(() => made[1]?.isClosed() === true)
+  expect(made[0]?.isClosed()).toBe(false)
+})
+
+test('a file beside it does not matter, a key file does', async () => {
+  const { folder, made, reads } = await start(plain, pipeline('docs'))
+  for (let at = 0; at < 20; at++) writeFileSync(join(folder, `log.${at}`), 'noise')
+  await new Promise(resolve => setTimeout(resolve, 200))
+  expect(reads()).toBe(2)
+  expect(made[0]?.settings.completion.apiKey).toBe('first')
+  writeFileSync(join(folder, 'key'), 'second')
+  await until(() => made.length === 2)
+  expect(made[1]?.settings.completion.apiKey).toBe('second')
+})
+
+test('a wrong file changes nothing and is reported whole; the right one after it is applied', async () => {
+  const { write, made, lines, names } = await start(plain, pipeline('docs'))
+  write(pipeline('docs', 'top_n: 0\n    token_budgt: 5') + pipeline('docs'))
+  await until(() => lines.some(line => line.includes('the configuration is wrong')))
+  const told = lines.find(line => line.includes('the configuration is wrong')) ?? ''
+  for (const part of ['pipelines[0].top_n', 'nearest one is pipelines[0].token_budget', 'pipelines[1].name'])
+    expect(told).toContain(part)
+  expect(await names()).toEqual(['docs'])
+  expect(made).toHaveLength(1)
+  write(pipeline('docs', 'top_n: 3'))
+  await until(() => made.length === 2)
+})
+
+test('a swap of a symbolic link above the file is seen, as Kubernetes makes it', async () => {
+  const { folder, names } = await start(folder => {
+    mkdirSync(join(folder, 'one'))
+    symlinkSync('one', join(folder, '..data'))
+    symlinkSync('..data/rag.yaml', join(folder, 'rag.yaml'))
+    return join(folder, 'one', 'rag.yaml')
+  }, pipeline('docs'))
+  mkdirSync(join(folder, 'two'))
+  writeFileSync(
+    join(folder, 'two', 'rag.yaml'),
+    `server: { port: 0 }\napi_keys: { openai: ${folder}/key }\npipelines:${pipeline('other')}`,
+  )
+  symlinkSync('two', join(folder, '..new'))
+  renameSync(join(folder, '..new'), join(folder, '..data'))
+  await until(async () => (await names())[0] === 'other')
+})

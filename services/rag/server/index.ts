@@ -1,0 +1,116 @@
+/** The retrieval server over HTTP: its routes, and what is answered where there is none. */
+import type { Server } from 'node:http'
+import type { Logger } from 'pino'
+import type { Certificate } from '../../../server/certificate.ts'
+import { version } from '../../../server/version.ts'
+import type { CorsRules } from '../../http/cors.ts'
+import type { Handler, HttpResponse, IncomingBody, RequestHead, UnreadRequest } from '../../http/message.ts'
+import { getRoutes, matchRoute, type PathParameters } from '../../http/router.ts'
+import { makeServer } from '../../http/server.ts'
+import type { ServerSettings } from '../configuration/types.ts'
+import { RagError } from '../errors.ts'
+import type { PipelineSet } from '../pipelines.ts'
+import { errorAnswer, jsonAnswer, renderError } from './answers.ts'
+import { HealthChecks } from './health.ts'
+import type { Metrics } from './metrics.ts'
+import { openApi } from './openapi.ts'
+import { answerQuery } from './query.ts'
+
+type ServerParts = {
+  readonly pipelines: PipelineSet
+  readonly metrics: Metrics
+  readonly logger: Logger
+  readonly now: () => number
+  readonly tls: Certificate | undefined
+  /** As they are now. */
+  readonly settings: () => Pick<ServerSettings, 'requestTimeoutMs' | 'cors'>
+}
+
+const maximumBodyBytes = 1_048_576
+const maximumHeaderBytes = 16_384
+const maximumConnections = 10_000
+
+type Incoming = {
+  readonly head: RequestHead
+  readonly body: IncomingBody
+  readonly signal: AbortSignal
+  readonly parameters: PathParameters
+}
+type Answer = (incoming: Incoming) => HttpResponse | Promise<HttpResponse>
+
+function routesOf({ pipelines, metrics, logger, now, settings }: ServerParts) {
+  const health = new HealthChecks(pipelines, now)
+  const timeoutMs = () => settings().requestTimeoutMs
+  const statsOf = (name: string, description: string) => {
+    const { embedding, prompt, completion } = metrics.tokensOf(name)
+    return {
+      ...{ name, description },
+      embedding: { prompt_tokens: embedding, completion_tokens: 0, total_tokens: embedding },
+      completion: { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion },
+    }
+  }
+  const summaries = () => pipelines.all().map(({ settings: { name, description } }) => ({ name, description }))
+  const get = (path: string, answer: Answer) => getRoutes(path, answer)
+  const query: Answer = ({ parameters: { name = '' }, ...incoming }) =>
+    answerQuery({ pipelines, metrics, logger, timeoutMs }, name, incoming)
+  return [
+    ...get('/v1/openapi.json', () => jsonAnswer(200, openApi)),
+    ...get('/v1/live', () => jsonAnswer(200, { status: 'ok' })),
+    ...get('/v1/health', async () => jsonAnswer(200, await health.current())),
+    ...get('/v1/pipelines', () => jsonAnswer(200, { pipelines: summaries() })),
+    ...get('/v1/stats', () =>
+      jsonAnswer(200, { pipelines: summaries().map(({ name, description }) => statsOf(name, description)) }),
+    ),
+    { method: 'POST', path: '/v1/pipelines/{name}', answer: query },
+    ...get('/metrics', async () => ({
+      status: 200,
+      headers: [['Content-Type', metrics.registry.contentType] as const],
+      body: await metrics.registry.metrics(),
+    })),
+  ]
+}
+
+const unread: Record<UnreadRequest, readonly [status: number, message: string]> = {
+  malformed: [400, 'the request is not HTTP/1.1'],
+  'head too large': [431, `the head of a request must have at most ${maximumHeaderBytes} bytes`],
+  'too slow': [408, 'the request did not arrive in time'],
+}
+
+function corsOf({ cors }: Pick<ServerSettings, 'cors'>): CorsRules | undefined {
+  if (cors === undefined) return undefined
+  const origins = cors.allowedOrigins.includes('*') ? undefined : cors.allowedOrigins
+  return { origins, methods: 'GET, HEAD, POST, OPTIONS', exposedHeaders: 'Link, Retry-After' }
+}
+
+/** Not listening yet. */
+export function createRagServer(parts: ServerParts): Server {
+  const routes = routesOf(parts)
+  const handle: Handler = async (head, body, signal) => {
+    const matched = matchRoute(routes, head)
+    switch (matched.kind) {
+      case 'nothing':
+        return renderError(new RagError('NOT_FOUND', 'there is nothing here; GET /v1/openapi.json lists the routes'))
+      case 'other method': {
+        const allowed = matched.allowed.join(', ')
+        return errorAnswer(new RagError('METHOD_NOT_ALLOWED', `the methods here are ${allowed}`), [['Allow', allowed]])
+      }
+      case 'route':
+        return await matched.route.answer({ head, body, signal, parameters: matched.parameters })
+    }
+  }
+  return makeServer({
+    product: `espalier-rag/${version}`,
+    maximumBodyBytes,
+    maximumHeaderBytes,
+    maximumConnections,
+    tls: parts.tls,
+    rules: () => ({ cors: corsOf(parts.settings()), traceHeader: undefined }),
+    handle,
+    renderUnread: why => errorAnswer({ code: 'INVALID_REQUEST', message: unread[why][1], status: unread[why][0] }),
+    renderError: error => {
+      const answer = renderError(error)
+      if (answer.status === 500) parts.logger.error({ err: error }, 'a request failed')
+      return answer
+    },
+  })
+}

@@ -1,0 +1,116 @@
+/** What is counted: for Prometheus, and the tokens also for /v1/stats. */
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { PoolFigures } from '../../postgres/pool.ts'
+import type { PipelineSet } from '../pipelines.ts'
+
+export type TokenKind = 'embedding' | 'prompt' | 'completion'
+export type ProviderRole = 'embedding' | 'completion' | 'rerank'
+
+/** What requests report. */
+export type RequestMetrics = {
+  request(pipeline: string, outcome: string, seconds: number): void
+  stage(pipeline: string, stage: 'embed' | 'search' | 'answer', seconds: number): void
+}
+
+/** What pipelines report of their providers. */
+export type ProviderMetrics = {
+  stage: RequestMetrics['stage']
+  tokens(pipeline: string, kind: TokenKind, count: number): void
+  providerError(pipeline: string, role: ProviderRole, kind: string): void
+}
+
+export type TokenCounts = Readonly<Record<TokenKind, number>>
+
+const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+
+export class Metrics implements RequestMetrics, ProviderMetrics {
+  readonly registry = new Registry()
+  readonly #registers = { registers: [this.registry] }
+  readonly #tokensOf = new Map<string, Record<TokenKind, number>>()
+  readonly #requests = new Counter({
+    name: 'rag_requests_total',
+    help: 'Queries, by pipeline and outcome: OK, CLIENT_GONE or the code of the error',
+    labelNames: ['pipeline', 'outcome'],
+    ...this.#registers,
+  })
+  readonly #durations = new Histogram({
+    name: 'rag_request_duration_seconds',
+    help: 'From the head of a query to the end of its answer',
+    labelNames: ['pipeline'],
+    buckets: seconds,
+    ...this.#registers,
+  })
+  readonly #stages = new Histogram({
+    name: 'rag_stage_duration_seconds',
+    help: 'Parts of a query: embed (the embedding provider, within search), search, answer (the completion provider)',
+    labelNames: ['pipeline', 'stage'],
+    buckets: seconds,
+    ...this.#registers,
+  })
+  readonly #tokens = new Counter({
+    name: 'rag_tokens_total',
+    help: 'Tokens of providers: of texts embedded (estimated), and of prompts and completions as the provider counts them',
+    labelNames: ['pipeline', 'kind'],
+    ...this.#registers,
+  })
+  readonly #providerErrors = new Counter({
+    name: 'rag_provider_errors_total',
+    help: 'Requests to providers that failed after their retries',
+    labelNames: ['pipeline', 'role', 'kind'],
+    ...this.#registers,
+  })
+  readonly #reloads = new Counter({
+    name: 'rag_configuration_reloads_total',
+    help: 'Reloads of the configuration, by result: applied or refused',
+    labelNames: ['result'],
+    ...this.#registers,
+  })
+
+  constructor(pipelines: () => PipelineSet) {
+    const gauge = (name: string, help: string, read: (figures: PoolFigures, pipeline: string) => number) =>
+      new Gauge({
+        name,
+        help,
+        labelNames: ['pipeline'],
+        ...this.#registers,
+        collect() {
+          this.reset()
+          for (const { settings, pool } of pipelines().all())
+            this.set({ pipeline: settings.name }, read(pool, settings.name))
+        },
+      })
+    gauge('rag_requests_in_flight', 'Queries that are being answered', (_, name) => pipelines().inFlight(name))
+    gauge('rag_db_pool_max', 'Connections at most', ({ size }) => size)
+    gauge('rag_db_pool_open', 'Connections that are open', ({ open }) => open)
+    gauge('rag_db_pool_available', 'Connections that are open and idle', ({ idle }) => idle)
+    gauge('rag_db_pool_waiting', 'Queries that wait for a connection', ({ waiting }) => waiting)
+  }
+
+  request(pipeline: string, outcome: string, duration: number): void {
+    this.#requests.inc({ pipeline, outcome })
+    this.#durations.observe({ pipeline }, duration)
+  }
+
+  stage(pipeline: string, stage: 'embed' | 'search' | 'answer', duration: number): void {
+    this.#stages.observe({ pipeline, stage }, duration)
+  }
+
+  tokens(pipeline: string, kind: TokenKind, count: number): void {
+    this.#tokens.inc({ pipeline, kind }, count)
+    const counts = this.#tokensOf.get(pipeline) ?? { embedding: 0, prompt: 0, completion: 0 }
+    this.#tokensOf.set(pipeline, { ...counts, [kind]: counts[kind] + count })
+  }
+
+  providerError(pipeline: string, role: ProviderRole, kind: string): void {
+    this.#providerErrors.inc({ pipeline, role, kind })
+  }
+
+  reload(isApplied: boolean): void {
+    this.#reloads.inc({ result: isApplied ? 'applied' : 'refused' })
+  }
+
+  /** Since the server started; a reload does not reset them. */
+  tokensOf(pipeline: string): TokenCounts {
+    return this.#tokensOf.get(pipeline) ?? { embedding: 0, prompt: 0, completion: 0 }
+  }
+}

@@ -1,0 +1,122 @@
+/** Answers one query: retrieves documents, and has the model answer from them. */
+import type { Logger } from 'pino'
+import { readJsonBody } from '../../http/json-body.ts'
+import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import type { Lease, Pipeline, PipelineSet } from '../pipelines.ts'
+import { parseQuery, type Query } from '../request/body.ts'
+import type { FoundDocument, SearchResult } from '../search/types.ts'
+import { jsonAnswer, ragErrorOf, renderError } from './answers.ts'
+import { Deadline } from './deadline.ts'
+import type { RequestMetrics } from './metrics.ts'
+import { type Ended, streamAnswer } from './stream.ts'
+
+export type QueryParts = {
+  readonly pipelines: PipelineSet
+  readonly metrics: RequestMetrics
+  readonly logger: Logger
+  /** Of a request until its answer, of a stream until its next event. */
+  readonly timeoutMs: () => number
+}
+
+type Incoming = { readonly head: RequestHead; readonly body: IncomingBody; readonly signal: AbortSignal }
+
+const sourceOf = ({ id, content, score }: FoundDocument) => ({ id, content, score })
+
+/** One request to a pipeline, from its lease to its end. */
+class QueryRequest {
+  readonly #parts: QueryParts
+  readonly #lease: Lease
+  readonly #deadline: Deadline
+  readonly #began = performance.now()
+  #isOver = false
+
+  constructor(parts: QueryParts, lease: Lease, client: AbortSignal) {
+    this.#parts = parts
+    this.#lease = lease
+    this.#deadline = new Deadline(client, parts.timeoutMs())
+  }
+
+  get #pipeline(): Pipeline {
+    return this.#lease.pipeline
+  }
+
+  async answer({ head, body, signal }: Incoming): Promise<HttpResponse> {
+    try {
+      const query = parseQuery(await this.#deadline.race(readJsonBody(head, body)))
+      const { documents, warnings } = await this.#search(query)
+      const question = { query: query.query, history: query.messages, documents }
+      if (query.stream) {
+        const texts = this.#pipeline.answerStream(question, this.#deadline.signal)
+        return await streamAnswer(texts, this.#deadline, ended => this.#end(ended, signal))
+      }
+      const answered = this.#pipeline.answer(question, this.#deadline.signal)
+      const { answer, tokensUsed } = await this.#timed('answer', answered)
+      this.#end({ tokensUsed }, signal)
+      const sources = query.include_sources && this.#pipeline.settings.allowSources
+      return jsonAnswer(200, {
+        answer,
+        ...(sources && { sources: documents.map(sourceOf) }),
+        tokens_used: tokensUsed,
+        ...(warnings.length > 0 && { warnings }),
+      })
+    } catch (error) {
+      this.#end({ error }, signal)
+      return renderError(error)
+    }
+  }
+
+  async #search({ query, filter, top_n }: Query): Promise<SearchResult> {
+    const topN = top_n ?? this.#pipeline.settings.topN
+    return await this.#timed('search', this.#pipeline.search({ query, filter, topN }, this.#deadline.signal))
+  }
+
+  async #timed<T>(stage: 'search' | 'answer', work: Promise<T>): Promise<T> {
+    const began = performance.now()
+    try {
+      return await this.#deadline.race(work)
+    } finally {
+      this.#parts.metrics.stage(this.#pipeline.settings.name, stage, (performance.now() - began) / 1_000)
+    }
+  }
+
+  #end(ended: Ended, client: AbortSignal): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#deadline.end()
+    this.#lease.release()
+    const { name } = this.#pipeline.settings
+    const seconds = (performance.now() - this.#began) / 1_000
+    const error = 'error' in ended ? ended.error : undefined
+    const refusal = error === undefined ? undefined : renderError(error)
+    const code = error === undefined ? undefined : client.aborted ? 'CLIENT_GONE' : codeOf(error, refusal)
+    this.#parts.metrics.request(name, code ?? 'OK', seconds)
+    const line = { pipeline: name, milliseconds: Math.round(seconds * 1_000), code }
+    const { logger } = this.#parts
+    if ('tokensUsed' in ended) logger.info({ ...line, tokens: ended.tokensUsed }, 'query answered')
+    else if (client.aborted) logger.info(line, 'the client is gone')
+    else if ((refusal?.status ?? 500) < 500)
+      logger.info({ ...line, reason: ragErrorOf(error).message }, 'query refused')
+    else if (code === 'INTERNAL_ERROR') logger.error({ ...line, err: error }, 'query failed')
+    else logger.error({ ...line, reason: ragErrorOf(error).message }, 'query failed')
+  }
+}
+
+/** As the answer has it. */
+function codeOf(error: unknown, refusal: HttpResponse | undefined): string {
+  if (refusal?.status === 413) return 'REQUEST_TOO_LARGE'
+  if (refusal?.status === 400 || refusal?.status === 415) return 'INVALID_REQUEST'
+  return ragErrorOf(error).code
+}
+
+export async function answerQuery(parts: QueryParts, name: string, incoming: Incoming): Promise<HttpResponse> {
+  let lease: Lease
+  try {
+    lease = parts.pipelines.lease(name)
+  } catch (error) {
+    const { code } = ragErrorOf(error)
+    // Names that clients make up are no labels.
+    parts.metrics.request(code === 'PIPELINE_NOT_FOUND' ? '' : name, code, 0)
+    return renderError(error)
+  }
+  return await new QueryRequest(parts, lease, incoming.signal).answer(incoming)
+}

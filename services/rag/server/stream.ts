@@ -1,0 +1,66 @@
+/**
+ * An answer as server-sent events. The head is sent when the first piece is there, so that what fails before is an error of its own status. After it a fault is an event, the last
+ * one. The writer waits for a slow client, and the provider is no longer asked when the client is gone.
+ */
+import type { AnswerStream, HttpResponse } from '../../http/message.ts'
+import { RagError } from '../errors.ts'
+import { ragErrorOf } from './answers.ts'
+import type { Deadline } from './deadline.ts'
+
+type Texts = AsyncGenerator<string, { readonly tokensUsed: number }>
+
+const event = (value: object): string => `data: ${JSON.stringify(value)}\n\n`
+
+/** `Connection: keep-alive` is HTTP's own to say, and is said by Node. `X-Accel-Buffering`: nginx would hold the pieces back. */
+const headers = [
+  ['Content-Type', 'text/event-stream'],
+  ['Cache-Control', 'no-cache'],
+  ['X-Accel-Buffering', 'no'],
+] as const
+
+/** What is said of a fault once the answer has begun. */
+function eventOf(error: unknown): string {
+  const { code, message } = ragErrorOf(error)
+  return event({ type: 'error', error: { code: code === 'REQUEST_TIMEOUT' ? code : 'STREAMING_ERROR', message } })
+}
+
+export type Ended = { readonly tokensUsed: number } | { readonly error: unknown }
+
+/**
+ * `onEnd` is called once, when the stream has ended.
+ * @throws what the answer fails with before its first piece
+ */
+export async function streamAnswer(
+  texts: Texts,
+  deadline: Deadline,
+  onEnd: (ended: Ended) => void,
+): Promise<HttpResponse> {
+  const { signal } = deadline
+  /** Ends the request to the provider. It may hang in what it waits for, so nobody waits for it. */
+  const stop = () => void texts.return({ tokensUsed: 0 }).catch(() => {})
+  const next = () => deadline.race(texts.next())
+  let piece: IteratorResult<string, { readonly tokensUsed: number }>
+  try {
+    piece = await next()
+  } catch (error) {
+    stop()
+    throw error
+  }
+  const write = async (out: AnswerStream) => {
+    try {
+      while (!piece.done) {
+        if (piece.value !== '' && !out.write(event({ type: 'chunk', content: piece.value }))) await out.drained()
+        // A client that reads slowly has its own limit.
+        deadline.restart()
+        piece = await next()
+      }
+      out.write(event({ type: 'done' }))
+      onEnd({ tokensUsed: piece.value.tokensUsed })
+    } catch (error) {
+      stop()
+      if (!signal.aborted || signal.reason instanceof RagError) out.write(eventOf(error))
+      onEnd({ error })
+    }
+  }
+  return { status: 200, headers, body: undefined, stream: write }
+}

@@ -1,0 +1,63 @@
+/** A pipeline for tests of the server: what it finds, says and fails with is given. */
+import type { PipelineSettings } from '../configuration/types.ts'
+import type { Pipeline, Question } from '../pipelines.ts'
+import type { FoundDocument, SearchRequest } from '../search/types.ts'
+
+type Behaviour = {
+  readonly documents: readonly FoundDocument[]
+  readonly search: (request: SearchRequest, signal: AbortSignal) => Promise<void>
+  readonly pieces: (question: Question, signal: AbortSignal) => AsyncIterable<string>
+  readonly reachable: boolean
+}
+
+export type FakePipeline = Pipeline & {
+  readonly isClosed: () => boolean
+  readonly searched: SearchRequest[]
+  checks: () => number
+}
+
+export const document = (id: string): FoundDocument => ({ table: 'public.t', id, content: `text of ${id}`, score: 0.5 })
+
+export async function* says(...pieces: string[]): AsyncGenerator<string> {
+  yield* pieces
+}
+
+export function fakePipeline(settings: PipelineSettings, behaviour: Partial<Behaviour> = {}): FakePipeline {
+  const {
+    documents = [document('a'), document('b')],
+    pieces = () => says('Yes', ', it is.'),
+    reachable = true,
+  } = behaviour
+  const searched: SearchRequest[] = []
+  let isClosed = false
+  let checks = 0
+  return {
+    settings,
+    searched,
+    isClosed: () => isClosed,
+    checks: () => checks,
+    pool: { size: 10, open: 1, idle: 1, waiting: 0, timeouts: 0 },
+    async search(request, signal) {
+      searched.push(request)
+      await behaviour.search?.(request, signal)
+      return { documents: documents.slice(0, request.topN), warnings: [] }
+    },
+    async answer(question, signal) {
+      let answer = ''
+      for await (const piece of pieces(question, signal)) answer += piece
+      return { answer, tokensUsed: 42 }
+    },
+    async *answerStream(question, signal) {
+      yield* pieces(question, signal)
+      return { tokensUsed: 42 }
+    },
+    async health() {
+      checks += 1
+      const well = { reachable: true }
+      return { embedding: well, completion: reachable ? well : { reachable, error: 'openai failed' }, database: well }
+    },
+    async close() {
+      isClosed = true
+    },
+  }
+}
