@@ -1,0 +1,32 @@
+/** What goes wrong in a search, in the words of the contract, and what is worth another try. Pure. */
+import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { RagError } from '../errors.ts'
+
+/** A table or what it is made of has changed since it was described, or a statement since it was prepared. */
+const changed = new Set(['42P01', '42703', '42704', '42P10', '42883', '0A000', '26000', '42P05', '3F000'])
+/** The database has ended the connection, or the snapshot on a standby. */
+const ended = new Set(['57P01', '57P02', '57P03', '40001', '08006'])
+
+/** Whether the same search may succeed once the tables have been described anew. Searches write nothing, so that any may run again. */
+export const isWorthRetrying = (error: unknown): boolean =>
+  error instanceof ConnectionFailure ||
+  (error instanceof DatabaseError && (changed.has(error.sqlState) || ended.has(error.sqlState)))
+
+/** Whether a value or an operator of a filter may be the reason. */
+export const mayBeOfFilter = (error: unknown): error is DatabaseError =>
+  error instanceof DatabaseError &&
+  (/^22/.test(error.sqlState) || ['42883', '42804', '42725', '42846', '42704', '42P18'].includes(error.sqlState))
+
+export function asRagError(error: unknown, signal: AbortSignal): unknown {
+  if (error instanceof RagError) return error
+  if (signal.aborted) return signal.reason
+  if (error instanceof AcquisitionTimeout) {
+    return new RagError('REQUEST_TIMEOUT', 'no connection to the database became free in time', error)
+  }
+  if (error instanceof ConnectionFailure)
+    return new RagError('EXECUTION_ERROR', 'the database cannot be reached', error)
+  if (!(error instanceof DatabaseError)) return error
+  if (error.sqlState === '57014')
+    return new RagError('REQUEST_TIMEOUT', 'the database took too long for the search', error)
+  return new RagError('EXECUTION_ERROR', `the database refused the search (SQLSTATE ${error.sqlState})`, error)
+}

@@ -1,0 +1,299 @@
+/**
+ * Searches the tables of a pipeline: rows near the vector of a query, and rows with its words, fused by their ranks. Nothing of a request outlives it but estimates of how many rows a filter
+ * accepts; statements are kept prepared by their text, and all that comes from a request is a parameter.
+ */
+import type { Logger } from 'pino'
+import type { DatabaseError } from '../../postgres/errors.ts'
+import { Pool, type PoolFigures } from '../../postgres/pool.ts'
+import { quoteIdentifier } from '../../postgres/quote.ts'
+import { transact } from '../../postgres/transact.ts'
+import type { PipelineSettings } from '../configuration/types.ts'
+import { RagError } from '../errors.ts'
+import type { Filter } from '../request/filter.ts'
+import { conditionOf } from './conditions.ts'
+import { asRagError, isWorthRetrying, mayBeOfFilter } from './failures.ts'
+import { filterSql } from './filter-condition.ts'
+import type { Lexical } from './lexical-interface.ts'
+import { Parameters } from './parameters.ts'
+import { type Search, searchByBoth, searchByVector, type TableSearch } from './search.ts'
+import { runOwn } from './session.ts'
+import { Sizes } from './sizes.ts'
+import { shownTable } from './table.ts'
+import { type SearchableTable, Tables } from './tables.ts'
+import type { FoundDocument, RunStatement, SearchedTable, SearchHealth, SearchRequest, SearchResult } from './types.ts'
+import { mostExact, type Size, vectorPlan } from './vector-arm.ts'
+
+type LexicalOptions = {
+  readonly table: SearchedTable
+  readonly run: RunStatement
+  readonly logger: Logger
+  readonly now: () => number
+}
+
+/** Returns the best first, with the place in `texts` of each. */
+export type Rerank = (
+  query: string,
+  texts: readonly string[],
+  signal: AbortSignal,
+) => Promise<readonly { readonly index: number; readonly score: number }[]>
+
+export type SearchedPipeline = Pick<
+  PipelineSettings,
+  'name' | 'address' | 'poolSize' | 'tables' | 'hybridEnabled' | 'vectorWeight' | 'minSimilarity' | 'rerank'
+>
+
+type Options = {
+  readonly pipeline: SearchedPipeline
+  readonly embed: (text: string, signal: AbortSignal) => Promise<readonly number[]>
+  readonly rerank?: Rerank
+  /** Without it there is no lexical arm. */
+  readonly makeLexical?: (options: LexicalOptions) => Lexical
+  readonly logger: Logger
+  readonly now: () => number
+}
+
+const acquisitionTimeoutMs = 10_000
+const maximumLifetimeMs = 1_800_000
+const maximumIdleMs = 300_000
+
+export class Searcher {
+  readonly #options: Options
+  readonly #pool: Pool
+  readonly #tables: Tables<Lexical | undefined>
+  readonly #sizes: Sizes
+  readonly #hasVectors: boolean
+  readonly #hasWords: boolean
+
+  constructor(options: Options) {
+    const { pipeline, logger, now, makeLexical } = options
+    this.#options = options
+    this.#hasVectors = !pipeline.hybridEnabled || pipeline.vectorWeight > 0
+    this.#hasWords = pipeline.hybridEnabled && pipeline.vectorWeight < 1
+    const { address, poolSize } = pipeline
+    this.#pool = new Pool({ address, size: poolSize, acquisitionTimeoutMs, maximumLifetimeMs, maximumIdleMs }, now)
+    const run: RunStatement = (statement, signal) =>
+      transact(this.#pool, signal, connection => runOwn(connection, statement))
+    this.#sizes = new Sizes(run, now)
+    this.#tables = new Tables({
+      settings: pipeline.tables,
+      run,
+      makeLexical: table => (this.#hasWords ? makeLexical?.({ table, run, logger, now }) : undefined),
+      logger,
+      now,
+    })
+  }
+
+  get pool(): PoolFigures {
+    return this.#pool.figures
+  }
+
+  /** @throws RagError, and what the signal is aborted with */
+  async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
+    const embedding = once(() => this.#options.embed(request.query, signal))
+    try {
+      return await this.#searchAndRerank(request, embedding, signal)
+    } catch (error) {
+      if (!isWorthRetrying(error) || signal.aborted) throw await this.#failure(error, request.filter, signal)
+    }
+    this.#tables.forget()
+    try {
+      return await this.#searchAndRerank(request, embedding, signal)
+    } catch (error) {
+      throw await this.#failure(error, request.filter, signal)
+    }
+  }
+
+  async health(signal: AbortSignal): Promise<SearchHealth> {
+    try {
+      const tables = await this.#tables.read()
+      return { reachable: true, warnings: await this.#warnings(tables, signal) }
+    } catch (error) {
+      const { message } = asRagError(error, signal) as Error // what is thrown here is one
+      return { reachable: false, error: message, warnings: [] }
+    }
+  }
+
+  close(): Promise<void> {
+    this.#pool.close()
+    return Promise.resolve()
+  }
+
+  async #searchAndRerank(
+    request: SearchRequest,
+    embedding: () => Promise<readonly number[]>,
+    signal: AbortSignal,
+  ): Promise<SearchResult> {
+    const { rerank } = this.#options
+    const depth = rerank === undefined ? 0 : (this.#options.pipeline.rerank?.depth ?? 0)
+    const { documents, warnings } = await this.#search(request, Math.max(request.topN, depth), embedding, signal)
+    if (rerank === undefined || documents.length === 0) return { documents: documents.slice(0, request.topN), warnings }
+    try {
+      const order = await rerank(
+        request.query,
+        documents.slice(0, depth).map(({ content }) => content),
+        signal,
+      )
+      return { documents: reordered(documents, order).slice(0, request.topN), warnings }
+    } catch (error) {
+      if (signal.aborted) throw error
+      this.#options.logger.warn({ err: error }, 'reranking failed; documents are in the order of the search')
+      return { documents: documents.slice(0, request.topN), warnings: [...warnings, 'reranking failed'] }
+    }
+  }
+
+  async #search(
+    request: SearchRequest,
+    wanted: number,
+    embedding: () => Promise<readonly number[]>,
+    signal: AbortSignal,
+  ): Promise<SearchResult> {
+    const tables = await this.#tables.get()
+    // A filter that is not valid is refused before anybody is asked for an embedding.
+    for (const { described, filter } of tables) conditionOf(described.table, filter, request.filter, new Parameters())
+    const [vector, sizes, lexical, warnings] = await Promise.all([
+      this.#hasVectors ? embedding() : undefined,
+      Promise.all(tables.map(table => this.#size(table, request.filter, signal))),
+      Promise.all(tables.map(({ lexical: one }) => one?.prepare(request.query, signal))),
+      this.#warnings(tables, signal),
+    ])
+    if (vector !== undefined) for (const table of tables) checkDimensions(table, vector)
+    const { vectorWeight, minSimilarity } = this.#options.pipeline
+    const search: Search = {
+      tables: tables.map((table, place): TableSearch => {
+        const size = sizes[place] ?? { matching: 0, all: 0 }
+        const plan = this.#hasVectors ? vectorPlan(table.described, size, 2 * wanted) : undefined
+        return { table, size, plan, lexical: lexical[place] }
+      }),
+      filter: request.filter,
+      vector,
+      vectorWeight,
+      minSimilarity,
+      wanted,
+      sizes: this.#sizes,
+    }
+    const byVectorOnly = vector !== undefined && lexical.every(one => one === undefined)
+    const documents = await transact(this.#pool, signal, connection =>
+      byVectorOnly ? searchByVector(connection, search) : searchByBoth(connection, search),
+    )
+    return { documents, warnings }
+  }
+
+  async #size(
+    { described, filter }: SearchableTable<unknown>,
+    requested: Filter | undefined,
+    signal: AbortSignal,
+  ): Promise<Size> {
+    const sizeWith = (configured: typeof filter, asked: Filter | undefined) => {
+      const parameters = new Parameters()
+      const condition = conditionOf(described.table, configured, asked, parameters)
+      return this.#sizes.matching(described, condition, parameters, signal)
+    }
+    const all = await sizeWith(undefined, undefined)
+    return { all, matching: await sizeWith(filter, requested) }
+  }
+
+  async #warnings(
+    tables: readonly SearchableTable<Lexical | undefined>[],
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const ofTables = tables.map(async ({ described, lexical }) => {
+      const own = [...described.warnings, ...(lexical?.warnings ?? [])]
+      if (!this.#hasVectors || described.vector.indexes.length > 0) return own
+      const rows = await this.#sizes.matching(described, undefined, new Parameters(), signal)
+      const name = shownTable(described.table)
+      return rows <= mostExact
+        ? own
+        : [
+            ...own,
+            `table ${name}: no valid index on column ${described.table.vectorColumn}; each search reads the whole table`,
+          ]
+    })
+    return [...new Set((await Promise.all(ofTables)).flat())]
+  }
+
+  /** A value that a column's type refuses is found by running each condition by itself. */
+  async #failure(error: unknown, filter: Filter | undefined, signal: AbortSignal): Promise<unknown> {
+    if (signal.aborted || filter === undefined || !mayBeOfFilter(error)) {
+      this.#log(error, signal)
+      return asRagError(error, signal)
+    }
+    try {
+      const refusal = await this.#refusedCondition(filter, signal)
+      if (refusal !== undefined) return refusal
+    } catch (other) {
+      return asRagError(other, signal)
+    }
+    this.#log(error, signal)
+    return asRagError(error, signal)
+  }
+
+  #log(error: unknown, signal: AbortSignal): void {
+    if (error instanceof RagError || signal.aborted) return
+    this.#options.logger.error({ err: error, pipeline: this.#options.pipeline.name }, 'a search failed')
+  }
+
+  async #refusedCondition(filter: Filter, signal: AbortSignal): Promise<RagError | undefined> {
+    for (const { described } of await this.#tables.get()) {
+      const { schema, name } = described.table
+      for (const [place, condition] of filter.conditions.entries()) {
+        const parameters = new Parameters()
+        const sql = filterSql({ conditions: [condition], logic: 'AND' }, described.table.columns, parameters)
+        const text = `SELECT FROM ${quoteIdentifier(schema)}.${quoteIdentifier(name)} AS t WHERE ${sql} LIMIT 0`
+        const refused = await this.#refusal({ text, values: parameters.values }, signal)
+        if (refused === undefined) continue
+        return new RagError(
+          'INVALID_REQUEST',
+          `filter.conditions[${place}]: column ${JSON.stringify(condition.column)} of ${shownTable(described.table)} cannot be compared by ${condition.operator} with this value: ${refused.message}`,
+          refused,
+        )
+      }
+    }
+    return undefined
+  }
+
+  /** What the database says against a statement. */
+  async #refusal(
+    statement: { readonly text: string; readonly values: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<DatabaseError | undefined> {
+    try {
+      await transact(this.#pool, signal, connection => runOwn(connection, statement))
+      return undefined
+    } catch (error) {
+      if (mayBeOfFilter(error)) return error
+      throw error
+    }
+  }
+}
+
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+/** Documents that the order names come first, then the others as they were. */
+function reordered(
+  documents: readonly FoundDocument[],
+  order: readonly { readonly index: number; readonly score: number }[],
+): readonly FoundDocument[] {
+  const named = order.flatMap(({ index, score }) => {
+    const document = documents[index]
+    return document === undefined ? [] : [{ ...document, score }]
+  })
+  const places = new Set(order.map(({ index }) => index))
+  return [...named, ...documents.filter((_, place) => !places.has(place))]
+}
+
+function checkDimensions(
+  { described: { vector, table } }: SearchableTable<unknown>,
+  { length }: readonly number[],
+): void {
+  if (vector.dimensions === undefined || vector.dimensions === length) return
+  throw new RagError(
+    'EXECUTION_ERROR',
+    `the embedding model gives vectors of ${length} dimensions, but column ${table.vectorColumn} of ${shownTable(table)} has ${vector.dimensions}`,
+  )
+}

@@ -1,0 +1,250 @@
+/** A table that is searched, from its settings and what the catalog says: what stands for a row, its vector column, and the index to search that by. Pure. */
+import { quoteIdentifier } from '../../postgres/quote.ts'
+import type { TableSettings } from '../configuration/types.ts'
+import { RagError } from '../errors.ts'
+import type { CatalogColumn, CatalogIndex, CatalogTable } from './catalog.ts'
+import { arrayLiteral, type ColumnType } from './filter-condition.ts'
+import type { Parameters } from './parameters.ts'
+import type { SearchedTable } from './types.ts'
+
+export type VectorType = 'vector' | 'halfvec'
+export type Operator = '<=>' | '<->' | '<#>' | '<+>'
+
+export type VectorIndex = {
+  readonly name: string
+  readonly method: string
+  readonly operator: Operator
+  /** What it indexes, as SQL without an alias. */
+  readonly expression: string
+  /** Of what it indexes. */
+  readonly type: VectorType
+  readonly lists: number
+  /** Whether the planner has still to be asked if its condition is implied. */
+  readonly isPartial: boolean
+}
+
+export type VectorColumn = {
+  /** Over the alias `t`. */
+  readonly expression: string
+  readonly type: VectorType
+  /** Where the type and its operators are, quoted. */
+  readonly schema: string
+  /** undefined: the column takes vectors of any. */
+  readonly dimensions: number | undefined
+  /** The best first. */
+  readonly indexes: readonly VectorIndex[]
+}
+
+/** How rows are told apart. */
+export type RowIdentity = {
+  /** Columns that the expressions of a row and its id are made of, over the alias `t`. */
+  readonly columns: readonly string[]
+  /** Orders rows at equal distance. */
+  readonly tie: string
+  /** A condition that finds rows by the values of their `rowExpression`. */
+  readonly find: (rows: readonly string[], parameters: Parameters) => string
+}
+
+export type DescribedTable = {
+  readonly table: SearchedTable
+  readonly number: number
+  readonly vector: VectorColumn
+  readonly identity: RowIdentity
+  /** Of pgvector; 0 where it is unknown. */
+  readonly pgvector: number
+  readonly warnings: readonly string[]
+}
+
+const typeName = (schema: string, name: string): string => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
+
+/** Names of types are never aliases such as `character`, which a cast would take as `character(1)`. */
+const columnType = ({ typeSchema, typeName: name, arrayName }: CatalogColumn): ColumnType => ({
+  name: typeName(typeSchema, name),
+  array: arrayName === undefined ? undefined : typeName(typeSchema, arrayName),
+})
+
+export const shownName = ({ schema, name }: Pick<TableSettings, 'schema' | 'name'>): string =>
+  schema === undefined ? name : `${schema}.${name}`
+
+export const shownTable = ({ schema, name }: SearchedTable): string => `${schema}.${name}`
+
+/** @throws RagError EXECUTION_ERROR that says what the table lacks */
+export function describeTable(settings: TableSettings, found: CatalogTable | undefined): DescribedTable {
+  const shown = shownName(settings)
+  const fail = (rule: string) => new RagError('EXECUTION_ERROR', `table ${shown}: ${rule}`)
+  if (found === undefined) throw fail('does not exist')
+  if (!found.isUsable) throw fail(`the role ${found.role} has no USAGE on schema ${found.schema}`)
+  const column = (name: string) => {
+    const one = found.columns.find(other => other.name === name)
+    if (one === undefined) throw fail(`has no column ${name}`)
+    if (!one.isReadable) throw fail(`the role ${found.role} may not read column ${name}`)
+    return one
+  }
+  const text = column(settings.textColumn)
+  const vector = column(settings.vectorColumn)
+  if (!isVectorType(vector.typeName)) {
+    throw fail(`column ${vector.name} is of type ${vector.typeName}; vector and halfvec can be searched`)
+  }
+  const identity = identityOf(settings, found)
+  if (identity === undefined)
+    throw fail(`is a view without column ${settings.idColumn}; set id_column to a column that identifies its rows`)
+  const version = found.pgvector ?? '0'
+  return {
+    table: {
+      schema: found.schema,
+      name: found.name,
+      kind: found.kind,
+      oid: found.oid,
+      textColumn: text.name,
+      vectorColumn: vector.name,
+      idExpression: identity.id,
+      rowExpression: identity.row,
+      columns: new Map(found.columns.filter(one => one.isReadable).map(one => [one.name, columnType(one)])),
+    },
+    number: vector.number,
+    vector: {
+      expression: `t.${quoteIdentifier(vector.name)}`,
+      type: vector.typeName,
+      schema: quoteIdentifier(vector.typeSchema),
+      dimensions: vector.modifier > 0 ? vector.modifier : undefined,
+      indexes: [],
+    },
+    identity,
+    pgvector: versionNumber(version),
+    warnings: [
+      ...identity.warnings.map(warning => `table ${shown}: ${warning}`),
+      ...(versionNumber(version) < 803
+        ? [
+            `pgvector ${version} has known faults that corrupt indexes or return wrong rows; update it to 0.8.3 or later`,
+          ]
+        : []),
+    ],
+  }
+}
+
+/** 803 for 0.8.3. */
+const versionNumber = (text: string): number => {
+  const [major = 0, minor = 0, patch = 0] = text.split('.').map(part => Number.parseInt(part, 10) || 0)
+  return major * 10_000 + minor * 100 + patch
+}
+
+const isVectorType = (name: string): name is VectorType => name === 'vector' || name === 'halfvec'
+
+type Identity = RowIdentity & { readonly id: string; readonly row: string; readonly warnings: readonly string[] }
+
+/** undefined: nothing tells the rows of a view apart. */
+function identityOf({ idColumn }: TableSettings, { kind, hasChildren, columns }: CatalogTable): Identity | undefined {
+  const hasPlaces = kind === 'r' || kind === 'm' || kind === 'p'
+  const own = columns.find(({ name, isReadable }) => name === idColumn && isReadable)
+  if (!hasPlaces) return own && identityByColumn(own)
+  const place = placeOf(kind === 'p' || hasChildren)
+  const named = (keys: readonly CatalogColumn[]) => keys.map(({ name }) => `t.${quoteIdentifier(name)}`)
+  if (own !== undefined) {
+    const [name = ''] = named([own])
+    return {
+      ...place,
+      columns: [...place.columns, name],
+      id: `coalesce(${name}::pg_catalog.text, ${place.row})`,
+      warnings: [],
+    }
+  }
+  const key = columns.filter(one => one.keyPlace > 0).toSorted((one, other) => one.keyPlace - other.keyPlace)
+  const missing = `has no column ${idColumn}; `
+  if (key.length > 0 && key.every(({ isReadable }) => isReadable)) {
+    const names = named(key)
+    const id = names.map(name => `${name}::pg_catalog.text`).join(" || ',' || ")
+    return {
+      ...place,
+      columns: [...place.columns, ...names],
+      id,
+      warnings: [`${missing}its primary key identifies documents`],
+    }
+  }
+  return {
+    ...place,
+    id: place.row,
+    warnings: [`${missing}ctid identifies documents, and changes with each update of a row`],
+  }
+}
+
+function identityByColumn(column: CatalogColumn): Identity {
+  const name = `t.${quoteIdentifier(column.name)}`
+  const text = `${name}::pg_catalog.text`
+  const { array } = columnType(column)
+  return {
+    id: text,
+    row: text,
+    columns: [name],
+    tie: name,
+    find: (rows, parameters) =>
+      array === undefined
+        ? `${text} = ANY (${parameters.add(arrayLiteral(rows), 'pg_catalog.text[]')})`
+        : `${name} = ANY (${parameters.add(arrayLiteral(rows), array)})`,
+    warnings: [],
+  }
+}
+
+/** Rows by where they are, which stays the same within a snapshot. With partitions or children a ctid is not unique. */
+function placeOf(hasSeveral: boolean): Omit<Identity, 'id' | 'warnings'> {
+  const own = 't.ctid::pg_catalog.text'
+  const find = (rows: readonly string[], parameters: Parameters) =>
+    `t.ctid = ANY (${parameters.add(arrayLiteral(rows), 'pg_catalog.tid[]')})`
+  if (!hasSeveral) return { row: own, columns: ['t.ctid'], tie: 't.ctid', find }
+  const row = `t.tableoid::pg_catalog.text || ' ' || ${own}`
+  return {
+    row,
+    columns: ['t.tableoid', 't.ctid'],
+    tie: 't.tableoid, t.ctid',
+    find: (rows, parameters) => {
+      const places = rows.map(one => one.slice(one.indexOf(' ') + 1))
+      return `${find(places, parameters)} AND ${row} = ANY (${parameters.add(arrayLiteral(rows), 'pg_catalog.text[]')})`
+    },
+  }
+}
+
+/** The best first: graphs find more in the same time than lists. */
+const methods = ['hnsw', 'vchordrq', 'diskann', 'ivfflat']
+const operators = ['<=>', '<#>', '<->', '<+>'] as const
+const isOperator = (name: string): name is Operator => operators.some(one => one === name)
+
+/** The same table, with those of the indexes that its vectors can be searched by. */
+export function withIndexes(described: DescribedTable, found: readonly CatalogIndex[]): DescribedTable {
+  const { vector, table } = described
+  const rank = ({ method, isPartial, operator }: VectorIndex) => {
+    const place = methods.indexOf(method)
+    return (isPartial ? 100 : 0) + (place === -1 ? methods.length : place) * 10 + operators.indexOf(operator)
+  }
+  const indexes = found
+    .map(index => vectorIndex(index, table.vectorColumn, vector))
+    .filter(index => index !== undefined)
+    .toSorted((one, other) => rank(one) - rank(other))
+  return { ...described, vector: { ...vector, indexes } }
+}
+
+/** undefined: it is of another column, of another expression than a cast of the column, or of a type or operator that is not searched by. */
+function vectorIndex(index: CatalogIndex, column: string, { schema }: VectorColumn): VectorIndex | undefined {
+  const { expression, operator, typeName: type, name, method, lists, isPartial } = index
+  if (!isOperator(operator) || !isVectorType(type)) return undefined
+  if (quoteIdentifier(index.operatorSchema) !== schema || quoteIdentifier(index.typeSchema) !== schema) return undefined
+  if (expression !== undefined && !isCastOf(column, expression)) return undefined
+  const own = `t.${quoteIdentifier(column)}`
+  return {
+    name,
+    method,
+    operator,
+    expression: expression === undefined ? own : `(${expression})`,
+    type,
+    lists,
+    isPartial,
+  }
+}
+
+/** Whether an expression as Postgres prints it is `(column)::halfvec(384)`. */
+function isCastOf(column: string, expression: string): boolean {
+  const cast =
+    /^\(*((?:"(?:[^"]|"")+")|[^"()\s]+)\)*::(?:(?:"(?:[^"]|"")+"|[^".()\s]+)\.)?(?:halfvec|vector)\(\d+\)\)*$/.exec(
+      expression,
+    )
+  const name = cast?.[1]
+  return name !== undefined && (name === column || name === quoteIdentifier(column))
+}

@@ -1,0 +1,124 @@
+/** The tables of a pipeline as the database describes them, read again after a while and whenever a statement fails because they have changed. */
+import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
+import { onlyCell } from '../../postgres/cells.ts'
+import { quoteIdentifier } from '../../postgres/quote.ts'
+import type { TableFilter, TableSettings } from '../configuration/types.ts'
+import { RagError } from '../errors.ts'
+import { catalogIndexes, catalogTable, indexesStatement, tableStatement } from './catalog.ts'
+import { conditionOf } from './conditions.ts'
+import { filterTextError } from './filter-text.ts'
+import { Parameters } from './parameters.ts'
+import { type DescribedTable, describeTable, shownName, type VectorIndex, withIndexes } from './table.ts'
+import type { RunStatement, SearchedTable } from './types.ts'
+
+/** `lexical` is made anew only if the table has changed: it holds statistics. */
+export type SearchableTable<Lexical> = {
+  readonly described: DescribedTable
+  readonly filter: TableFilter | undefined
+  readonly lexical: Lexical
+}
+
+type Options<Lexical> = {
+  readonly settings: readonly TableSettings[]
+  readonly run: RunStatement
+  readonly makeLexical: (table: SearchedTable) => Lexical
+  readonly logger: Logger
+  readonly now: () => number
+}
+
+const keptMs = 60_000
+
+export class Tables<Lexical> {
+  readonly #options: Options<Lexical>
+  #known: readonly SearchableTable<Lexical>[] | undefined
+  #knownUntil = 0
+  #reading: Promise<readonly SearchableTable<Lexical>[]> | undefined
+  #warned = new Set<string>()
+
+  constructor(options: Options<Lexical>) {
+    this.#options = options
+  }
+
+  /**
+   * Descriptions that are out of date are returned once more, while they are read again.
+   * @throws RagError, DatabaseError, ConnectionFailure
+   */
+  get(): Promise<readonly SearchableTable<Lexical>[]> {
+    if (this.#known === undefined) return this.read()
+    if (this.#options.now() >= this.#knownUntil) this.read().catch(() => {})
+    return Promise.resolve(this.#known)
+  }
+
+  /** The next search reads them first. */
+  forget(): void {
+    this.#knownUntil = 0
+    this.#known = undefined
+  }
+
+  /** Reads them now, once for all who wait: not for the signal of one of them. */
+  read(): Promise<readonly SearchableTable<Lexical>[]> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined
+    })
+    return this.#reading
+  }
+
+  async #read(): Promise<readonly SearchableTable<Lexical>[]> {
+    const before = this.#last
+    const found: SearchableTable<Lexical>[] = []
+    for (const [place, settings] of this.#options.settings.entries()) {
+      const described = await describe(settings, this.#options.run)
+      const old = before[place]
+      const isSame = old !== undefined && isDeepStrictEqual(old.described.table, described.table)
+      const lexical = isSame ? old.lexical : this.#options.makeLexical(described.table)
+      found.push({ described, filter: settings.filter, lexical })
+    }
+    this.#warn(found.flatMap(({ described }) => described.warnings))
+    this.#last = found
+    this.#known = found
+    this.#knownUntil = this.#options.now() + keptMs
+    return found
+  }
+
+  #last: readonly SearchableTable<Lexical>[] = []
+
+  /** Each once, until it has gone. */
+  #warn(warnings: readonly string[]): void {
+    for (const warning of warnings) if (!this.#warned.has(warning)) this.#options.logger.warn(warning)
+    this.#warned = new Set(warnings)
+  }
+}
+
+async function describe(settings: TableSettings, run: RunStatement): Promise<DescribedTable> {
+  const signal = new AbortController().signal
+  const error = settings.filter?.kind === 'sql' ? await filterTextError(settings.filter.text) : undefined
+  if (error !== undefined) throw new RagError('EXECUTION_ERROR', `table ${shownName(settings)}: filter ${error}`)
+  const described = describeTable(settings, catalogTable(await run(tableStatement(settings), signal)))
+  const indexes = catalogIndexes(await run(indexesStatement(described.table.oid, described.number), signal))
+  const all = withIndexes(described, indexes)
+  const usable: VectorIndex[] = []
+  for (const index of all.vector.indexes) {
+    if (!index.isPartial || (await isUsed(all, index, settings.filter, run, signal))) usable.push(index)
+  }
+  return { ...all, vector: { ...all.vector, indexes: usable } }
+}
+
+/** Whether the planner can use a partial index for the rows that the configuration accepts. */
+async function isUsed(
+  { table, vector }: DescribedTable,
+  { name, operator, expression, type }: VectorIndex,
+  filter: TableFilter | undefined,
+  run: RunStatement,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const parameters = new Parameters()
+  const condition = conditionOf(table, filter, undefined, parameters)
+  const dimensions = vector.dimensions ?? Number(/\((\d+)\)\)*$/.exec(expression)?.[1] ?? 0)
+  const place = parameters.add(`[${Array.from({ length: dimensions }, () => 1).join(',')}]`, `${vector.schema}.${type}`)
+  const text = `EXPLAIN (FORMAT JSON) SELECT FROM ${quoteIdentifier(table.schema)}.${quoteIdentifier(table.name)} AS t
+WHERE ${[`${vector.expression} IS NOT NULL`, ...(condition === undefined ? [] : [condition])].join(' AND ')}
+ORDER BY ${expression} OPERATOR(${vector.schema}.${operator}) ${place} LIMIT 1`
+  const plan = onlyCell(await run({ text, values: parameters.values }, signal))
+  return plan?.includes(`"Index Name": ${JSON.stringify(name)}`) === true
+}
