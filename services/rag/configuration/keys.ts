@@ -98,7 +98,7 @@ const completionProvider = () => optional(values.choice(...completionProviders))
 const budget = () => values.whole(1, 1_000_000)
 const topN = () => values.whole(1, 1_000)
 
-const database = {
+export const database = {
   host: optional(values.words()),
   port: key(values.whole(1, 65_535), 5_432),
   hosts: optional(hosts()),
@@ -116,7 +116,7 @@ const database = {
   pool_max_conns: key(values.whole(1, 1_000), 10),
 }
 
-const table = {
+export const table = {
   table: optional(tableName()),
   text_column: optional(column()),
   vector_column: optional(column()),

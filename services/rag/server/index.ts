@@ -38,8 +38,23 @@ type Incoming = {
 }
 type Answer = (incoming: Incoming) => HttpResponse | Promise<HttpResponse>
 
+/** How many warnings are remembered as logged. */
+const mostWarnings = 1_000
+
+/** Health has the warnings at any time; the log has each once. */
+function warnOnce(logger: Logger): (pipeline: string, warning: string) => void {
+  const logged = new Set<string>()
+  return (pipeline, warning) => {
+    const key = `${pipeline} ${warning}`
+    if (logged.has(key) || logged.size >= mostWarnings) return
+    logged.add(key)
+    logger.warn({ pipeline }, warning)
+  }
+}
+
 function routesOf({ pipelines, metrics, logger, now, settings }: ServerParts) {
   const health = new HealthChecks(pipelines, now)
+  const onWarning = warnOnce(logger)
   const timeoutMs = () => settings().requestTimeoutMs
   const statsOf = (name: string, description: string) => {
     const { embedding, prompt, completion } = metrics.tokensOf(name)
@@ -52,7 +67,7 @@ function routesOf({ pipelines, metrics, logger, now, settings }: ServerParts) {
   const summaries = () => pipelines.all().map(({ settings: { name, description } }) => ({ name, description }))
   const get = (path: string, answer: Answer) => getRoutes(path, answer)
   const query: Answer = ({ parameters: { name = '' }, ...incoming }) =>
-    answerQuery({ pipelines, metrics, logger, timeoutMs }, name, incoming)
+    answerQuery({ pipelines, metrics, logger, timeoutMs, onWarning }, name, incoming)
   return [
     ...get('/v1/openapi.json', () => jsonAnswer(200, openApi)),
     ...get('/v1/live', () => jsonAnswer(200, { status: 'ok' })),

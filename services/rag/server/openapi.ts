@@ -143,7 +143,6 @@ const schemas = {
       answer: text('By the language model'),
       sources: list(reference('Source'), 'Only with include_sources; the best first'),
       tokens_used: integer('Of the language model, prompt and answer'),
-      warnings: list({ type: 'string' }, 'What was not searched as it should be, if anything'),
     },
     ['answer', 'tokens_used'],
   ),

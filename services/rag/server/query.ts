@@ -16,6 +16,8 @@ export type QueryParts = {
   readonly logger: Logger
   /** Of a request until its answer, of a stream until its next event. */
   readonly timeoutMs: () => number
+  /** Called with what a search could not do as it should. */
+  readonly onWarning: (pipeline: string, warning: string) => void
 }
 
 type Incoming = { readonly head: RequestHead; readonly body: IncomingBody; readonly signal: AbortSignal }
@@ -44,6 +46,7 @@ class QueryRequest {
     try {
       const query = parseQuery(await this.#deadline.race(readJsonBody(head, body)))
       const { documents, warnings } = await this.#search(query)
+      for (const warning of warnings) this.#parts.onWarning(this.#pipeline.settings.name, warning)
       const question = { query: query.query, history: query.messages, documents }
       if (query.stream) {
         const texts = this.#pipeline.answerStream(question, this.#deadline.signal)
@@ -57,7 +60,6 @@ class QueryRequest {
         answer,
         ...(sources && { sources: documents.map(sourceOf) }),
         tokens_used: tokensUsed,
-        ...(warnings.length > 0 && { warnings }),
       })
     } catch (error) {
       this.#end({ error }, signal)
