@@ -20,7 +20,7 @@ on where it was when it is started again.
 
   --table NAME         which of the pipeline's tables, if it has several
   --tokens N           of a part of a document, about (default: 400)
-  --batch N            parts in one request to the embedding model (default: 64)
+  --batch N            parts in one request to the embedding model (default: 32)
   --parallel N         requests at once (default: 4)
   --language NAME      text-search configuration of a table that is made (default: english)
   --halfvec            keep vectors in half precision, in a table that is made
@@ -71,7 +71,7 @@ const command: Command = {
     if (names.length === 0) throw new UsageError('FILES are missing; --help lists the formats')
     const limits = {
       maximumTokens: wholeOption('--tokens', values.tokens, 400, 16, 8_192),
-      batchSize: wholeOption('--batch', values.batch, 64, 1, 2_048),
+      batchSize: wholeOption('--batch', values.batch, 32, 1, 2_048),
       parallel: wholeOption('--parallel', values.parallel, 4, 1, 64),
     }
     const table = tableNamed(pipeline, values.table)

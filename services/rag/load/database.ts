@@ -7,7 +7,7 @@ import { LoadError } from './errors.ts'
 
 export type Statement = { readonly text: string; readonly values?: readonly string[] }
 /** Rows of a statement, and how many it has written. */
-export type Outcome = { readonly rows: readonly Cells[]; readonly affected: number }
+type Outcome = { readonly rows: readonly Cells[]; readonly affected: number }
 
 /** A load may be slow, however short the statements of its role usually are. */
 const sessionText = `SELECT pg_catalog.set_config('statement_timeout', '0', false), pg_catalog.set_config('idle_session_timeout', '0', false),

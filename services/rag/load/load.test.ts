@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { connectionAddress } from '../../postgres/address.ts'
 import { createEmbedder } from '../../providers/embedding.ts'
+import { ProviderError } from '../../providers/errors.ts'
 import { type ProviderDouble, startProviderDouble } from '../../providers/testing/double.ts'
+import type { Embedder } from '../../providers/types.ts'
 import { startPgvector } from '../../testing/pgvector.ts'
 import { sourceFiles } from './documents/files.ts'
 import { type LoadOptions, load } from './load.ts'
@@ -151,6 +153,22 @@ onPgvector('a provider that fails stops the load with its reason', async () => {
   write('a.csv', `id\n${Array.from({ length: 20 }, (_, index) => index).join('\n')}`)
   provider.troubles.push({ status: 400, body: '{"error":{"message":"too long"}}' })
   await expect(loadFiles()).rejects.toThrow('openai refused the request (HTTP 400): too long')
+})
+
+onPgvector('a model that is too slow for a whole batch gets half of it at a time', async () => {
+  write('a.csv', `id\n${Array.from({ length: 4 }, (_, index) => index).join('\n')}`)
+  const sizes: number[] = []
+  const embedder: Embedder = {
+    provider: 'openai',
+    model: 'small',
+    embed: async texts => {
+      sizes.push(texts.length)
+      if (texts.length > 2) throw new ProviderError('timeout', 'openai', 'did not answer')
+      return texts.map(({ length }) => [length, 1, 0])
+    },
+  }
+  expect((await loadFiles({ batchSize: 4, embedder })).figures.passages).toBe(4)
+  expect(sizes).toEqual([4, 2, 2])
 })
 
 onPgvector('a reader sees a file as it was or as it is', async () => {

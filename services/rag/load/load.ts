@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Address } from '../../postgres/address.ts'
+import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
 import { estimateTokens } from '../../retrieval/tokens.ts'
 import type { TableSettings } from '../configuration/types.ts'
@@ -47,7 +48,7 @@ export type LoadOptions = TargetOptions & {
   readonly signal: AbortSignal
 }
 
-export type LoadResult = { readonly figures: Readonly<LoadFigures>; readonly warnings: readonly string[] }
+type LoadResult = { readonly figures: Readonly<LoadFigures>; readonly warnings: readonly string[] }
 
 /** @throws LoadError, ProviderError; what the signal is aborted with */
 export async function load(options: LoadOptions): Promise<LoadResult> {
@@ -190,14 +191,30 @@ class Loading {
     this.#signal.throwIfAborted()
     const texts = new Map(needed.map(({ digest, content }) => [digest, content]))
     if (texts.size > 0) {
-      const vectors = await this.#options.embedder.embed([...texts.values()], 'document', this.#signal)
-      await this.#target.embed(new Map([...texts.keys()].map((digest, index) => [digest, vectors[index] ?? []])))
+      await this.#embed([...texts])
     }
     this.figures.passages += batch.length
     this.figures.unchanged += kept
     this.figures.embedded += texts.size
     for (const text of texts.values()) this.figures.tokens += estimateTokens(text)
     this.#options.onProgress(this.figures, 'files')
+  }
+
+  /** By digest. A model that is too slow for all of them is given half of them at a time. */
+  async #embed(texts: readonly (readonly [string, string])[]): Promise<void> {
+    const contents = texts.map(([, content]) => content)
+    const vectors = await this.#options.embedder.embed(contents, 'document', this.#signal).catch((error: unknown) => {
+      const isTooMuch = error instanceof ProviderError && error.kind === 'timeout' && texts.length > 1
+      if (isTooMuch) return undefined
+      throw error
+    })
+    if (vectors !== undefined) {
+      await this.#target.embed(new Map(texts.map(([digest], index) => [digest, vectors[index] ?? []])))
+      return
+    }
+    const half = Math.ceil(texts.length / 2)
+    await this.#embed(texts.slice(0, half))
+    await this.#embed(texts.slice(half))
   }
 
   async #finish(ended: readonly SourceFile[]): Promise<void> {

@@ -26,9 +26,9 @@ export type TargetOptions = {
   readonly language: string
 }
 
-export type Moved = { readonly written: number; readonly deleted: number }
+type Moved = { readonly written: number; readonly deleted: number }
 /** What of staged passages is to be embedded. */
-export type Staged = { readonly kept: number; readonly needed: readonly StagedPassage[] }
+type Staged = { readonly kept: number; readonly needed: readonly StagedPassage[] }
 
 export const modelName = ({ provider, model }: Pick<Embedder, 'provider' | 'model'>): string => `${provider}/${model}`
 

@@ -1,7 +1,7 @@
 /** The table that a load writes: what it is made of, and the SQL that makes it. Pure. */
 import { quoteIdentifier } from '../../../postgres/quote.ts'
 
-export type VectorType = 'vector' | 'halfvec'
+type VectorType = 'vector' | 'halfvec'
 
 /** Names are as the catalog has them. */
 export type LoadTable = {
