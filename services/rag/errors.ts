@@ -11,6 +11,7 @@ export type RagErrorCode =
   | 'STREAMING_ERROR'
   | 'INTERNAL_ERROR'
   | 'OVERLOADED'
+  | 'FORBIDDEN'
 
 const statuses: Readonly<Record<RagErrorCode, number>> = {
   INVALID_REQUEST: 400,
@@ -23,6 +24,7 @@ const statuses: Readonly<Record<RagErrorCode, number>> = {
   STREAMING_ERROR: 500,
   INTERNAL_ERROR: 500,
   OVERLOADED: 503,
+  FORBIDDEN: 403,
 }
 
 /** Its message goes to the client: it names fields, tables and providers, never values of rows or keys. */

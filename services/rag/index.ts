@@ -7,6 +7,7 @@ import type { Logger } from 'pino'
 import { type Certificate, readCertificate } from '../../server/certificate.ts'
 import { closeServer, listen } from '../http/listen.ts'
 import { followTls } from '../http/tls.ts'
+import { isLocalAddress } from '../mcp-protocol/origin.ts'
 import type { PipelineSettings, RagSettings, ServerSettings } from './configuration/types.ts'
 import { FollowedFiles } from './follow.ts'
 import { createPipeline, type PipelineParts } from './pipeline.ts'
@@ -71,8 +72,6 @@ const reasonOf = (error: unknown): string => (error instanceof Error ? error.mes
 const certificateOf = async (tls: ServerSettings['tls']): Promise<Certificate | undefined> =>
   tls && (await readCertificate({ cert: tls.certificateFile, key: tls.keyFile }))
 
-const isLoopback = (host: string): boolean => /^(127\.|::1$|localhost$)/.test(host)
-
 /** @throws ConfigurationError; Error where it cannot listen */
 export async function startRag(options: RagOptions): Promise<RagService> {
   const { logger, now = Date.now, intervalMs = usualIntervalMs, makePipeline = createPipeline } = options
@@ -116,7 +115,8 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     throw new Error(`server.port: cannot listen on port ${port} of ${host}: ${reasonOf(error)}`, { cause: error })
   })
   if (typeof address === 'string') throw new Error('the server listens on no port')
-  if (isLoopback(host)) logger.info({ host }, 'listening for this machine only; server.listen_address says otherwise')
+  if (isLocalAddress(host))
+    logger.info({ host }, 'listening for this machine only; server.listen_address says otherwise')
   else
     logger.warn({ host }, 'there is no authentication: every client that reaches this address can ask and read sources')
   const following =

@@ -44,6 +44,7 @@ test('what is not given has its default', () => {
   expect(settings.server).toEqual({
     host: '127.0.0.1',
     port: 8080,
+    allowedHosts: [],
     requestTimeoutMs: 50_000,
     tls: undefined,
     cors: undefined,

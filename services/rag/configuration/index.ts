@@ -110,6 +110,7 @@ function serverOf({ server }: Given, inFolder: InFolder, { isGiven, refuse }: Ch
   return {
     host: server.listenAddress,
     port: server.port,
+    allowedHosts: server.allowedHosts.map(name => name.toLowerCase()),
     requestTimeoutMs: requestTimeout,
     tls: enabled ? { certificateFile: inFolder(certFile ?? ''), keyFile: inFolder(keyFile ?? '') } : undefined,
     cors: cors.enabled ? { allowedOrigins } : undefined,

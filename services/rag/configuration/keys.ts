@@ -160,6 +160,10 @@ export const keys = {
   server: {
     listen_address: key(values.listenHost(), '127.0.0.1'),
     port: key(values.whole(0, 65_535), 8_080),
+    allowed_hosts: key(
+      values.entries('must be names of hosts without a port', entry => /^[A-Za-z0-9._-]{1,253}$/.test(entry)),
+      '',
+    ),
     request_timeout: key(values.duration(100, 3_600_000), '50s'),
     tls: {
       enabled: optional(values.truth()),

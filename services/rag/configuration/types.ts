@@ -69,6 +69,8 @@ export type PipelineSettings = {
 export type ServerSettings = {
   readonly host: string
   readonly port: number
+  /** Names by which clients may reach a server that listens for this machine only, beside loopback names and addresses; in lower case. */
+  readonly allowedHosts: readonly string[]
   /** Of a request until its answer, of a stream until its next event. */
   readonly requestTimeoutMs: number
   readonly tls: { readonly certificateFile: string; readonly keyFile: string } | undefined

@@ -7,6 +7,7 @@ import type { CorsRules } from '../../http/cors.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead, UnreadRequest } from '../../http/message.ts'
 import { getRoutes, matchRoute, type PathParameters } from '../../http/router.ts'
 import { makeServer } from '../../http/server.ts'
+import { isLocalAddress, refusedHeader } from '../../mcp-protocol/origin.ts'
 import type { ServerSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
 import type { PipelineSet } from '../pipelines.ts'
@@ -23,7 +24,7 @@ type ServerParts = {
   readonly now: () => number
   readonly tls: Certificate | undefined
   /** As they are now. */
-  readonly settings: () => Pick<ServerSettings, 'requestTimeoutMs' | 'cors'>
+  readonly settings: () => Pick<ServerSettings, 'host' | 'allowedHosts' | 'requestTimeoutMs' | 'cors'>
 }
 
 const maximumBodyBytes = 1_048_576
@@ -97,10 +98,25 @@ function corsOf({ cors }: Pick<ServerSettings, 'cors'>): CorsRules | undefined {
   return { origins, methods: 'GET, HEAD, POST, OPTIONS', exposedHeaders: 'Link, Retry-After' }
 }
 
+/**
+ * A page of another site, whose name was made to resolve to this machine (DNS rebinding), could read what a server for this machine answers.
+ * @throws RagError
+ */
+function checkHost({ headers }: RequestHead, { host, allowedHosts, cors }: ReturnType<ServerParts['settings']>): void {
+  if (!isLocalAddress(host)) return
+  const rules = { hosts: allowedHosts, origins: cors?.allowedOrigins ?? [] }
+  if (refusedHeader({ host: headers.host }, rules) !== undefined)
+    throw new RagError(
+      'FORBIDDEN',
+      'the header Host names neither this machine nor a host of the setting server.allowed_hosts',
+    )
+}
+
 /** Not listening yet. */
 export function createRagServer(parts: ServerParts): Server {
   const routes = routesOf(parts)
   const handle: Handler = async (head, body, signal) => {
+    checkHost(head, parts.settings())
     const matched = matchRoute(routes, head)
     switch (matched.kind) {
       case 'nothing':

@@ -53,6 +53,7 @@ const queryOperation = {
       },
     },
     400: error('INVALID_REQUEST: the body or its filter is not valid'),
+    403: error('FORBIDDEN: the server is for this machine only, and Host is not in server.allowed_hosts'),
     404: error('PIPELINE_NOT_FOUND'),
     405: error('METHOD_NOT_ALLOWED'),
     413: error('REQUEST_TOO_LARGE: the body has more than 1 MiB'),

@@ -1,4 +1,5 @@
 /** The HTTP API, with pipelines whose answers and faults are given. */
+import { get } from 'node:http'
 import { connect } from 'node:net'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { pino } from 'pino'
@@ -21,7 +22,7 @@ const pipelineText = (name: string, more = '') => `
     rag_llm: { provider: ollama, model: m }
     ${more}`
 const server =
-  'server: { port: 0, request_timeout: 300ms, cors: { enabled: true, allowed_origins: [https://app.example] } }'
+  'server: { port: 0, allowed_hosts: [RAG.example], request_timeout: 300ms, cors: { enabled: true, allowed_origins: [https://app.example] } }'
 
 const failing = (error: unknown) => async (): Promise<void> => {
   throw error
@@ -301,7 +302,7 @@ describe('a stream', () => {
     onTestFinished(() => void socket.destroy())
     const body = '{"query":"x","stream":true}'
     socket.write(
-      `POST /v1/pipelines/docs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      `POST /v1/pipelines/docs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
     socket.pause()
     let before = -1
@@ -354,6 +355,16 @@ describe('the other routes', () => {
     expect(written.headers.get('allow')).toBe('GET, HEAD')
     const long = await fetch(`${base}/v1/live`, { headers: { 'x-long': 'x'.repeat(20_000) } })
     expect((await refused(long)).slice(0, 2)).toEqual([431, 'INVALID_REQUEST'])
+  })
+
+  test('a page whose name was made to resolve to this machine is refused', async () => {
+    const named = (host: string) =>
+      new Promise<number | undefined>(resolve => {
+        get(`${base}/v1/pipelines`, { headers: { host } }, answer => resolve(answer.resume().statusCode))
+      })
+    expect(await named('rebound.example')).toBe(403)
+    for (const host of ['localhost:8080', '127.0.0.1', '[::1]:8080', 'rag.example', 'app.example'])
+      expect([host, await named(host)]).toEqual([host, 200])
   })
 
   test('pages of the allowed origin may ask, others not', async () => {

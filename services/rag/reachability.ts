@@ -1,0 +1,35 @@
+/** Whether a provider answers, found out at no cost. */
+import { createChatProvider } from '../providers/chat/index.ts'
+import { createEmbedder } from '../providers/embedding.ts'
+import { ProviderError } from '../providers/errors.ts'
+import type { CompletionSettings, EmbeddingSettings } from './configuration/types.ts'
+import type { Reachability } from './pipelines.ts'
+
+type Ask = (signal: AbortSignal) => Promise<unknown>
+
+/** A server that has no list of models answers all the same. A key that it refuses is of no use. */
+const isAnswer = ({ kind, status }: ProviderError): boolean =>
+  kind === 'malformed' || (kind === 'refused' && status !== undefined && status !== 401 && status !== 403)
+
+async function reachabilityBy(ask: Ask, signal: AbortSignal): Promise<Reachability> {
+  try {
+    await ask(signal)
+    return { reachable: true }
+  } catch (error) {
+    if (error instanceof ProviderError && isAnswer(error)) return { reachable: true }
+    return { reachable: false, error: error instanceof ProviderError ? error.message : 'did not answer in time' }
+  }
+}
+
+export function completionReachability(settings: CompletionSettings): (signal: AbortSignal) => Promise<Reachability> {
+  const chat = createChatProvider(settings)
+  return signal => reachabilityBy(limit => chat.models(limit), signal)
+}
+
+/** Voyage has no list of models: it is asked for the embedding of one word. */
+export function embeddingReachability(settings: EmbeddingSettings): (signal: AbortSignal) => Promise<Reachability> {
+  const { provider } = settings
+  if (provider !== 'voyage') return completionReachability({ ...settings, provider })
+  const embedder = createEmbedder(settings)
+  return signal => reachabilityBy(limit => embedder.embed(['health'], 'query', limit), signal)
+}
