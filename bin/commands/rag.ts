@@ -10,6 +10,8 @@ import { configurationPath, readSettings } from './rag/command.ts'
 /** Loaded only when they are asked for. */
 const subcommands: Record<string, () => Promise<{ default: Command }>> = {
   load: () => import('./rag/load.ts'),
+  ask: () => import('./rag/ask.ts'),
+  evaluate: () => import('./rag/evaluate.ts'),
 }
 
 const help = `Answers questions from documents in Postgres, over HTTP: retrieves by vectors and words, and asks a language model.
@@ -17,7 +19,12 @@ const help = `Answers questions from documents in Postgres, over HTTP: retrieves
 Usage: espalier rag CONFIG             serves the pipelines of a YAML file (docs/rag.md lists its keys)
        espalier rag --openapi          prints the OpenAPI description of the HTTP API, and ends
        espalier rag load CONFIG PIPELINE FILES...
-                                      loads documents; espalier rag load --help describes it
+                                      loads documents
+       espalier rag ask CONFIG PIPELINE "QUESTION"
+                                      asks from the terminal
+       espalier rag evaluate CONFIG PIPELINE --queries FILE --judgements FILE
+                                      measures how well documents are found
+       espalier rag load|ask|evaluate --help describes each
 
   -config FILE   as CONFIG (default: /etc/espalier/espalier-rag.yaml, else espalier-rag.yaml in the working folder)
 

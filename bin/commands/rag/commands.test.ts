@@ -1,0 +1,120 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { type ProviderDouble, startProviderDouble } from '../../../services/providers/testing/double.ts'
+import { startPgvector } from '../../../services/testing/pgvector.ts'
+import { main } from '../../main.ts'
+import { Progress, progressLine, summary } from './load-progress.ts'
+import { sourceLine } from './sources.ts'
+
+const postgres = await startPgvector()
+const onPgvector = test.skipIf(postgres === undefined)
+const folder = mkdtempSync(join(tmpdir(), 'rag-commands-'))
+const config = join(folder, 'rag.yaml')
+let provider: ProviderDouble
+
+/** As many of each letter as there are: texts with the same words are near each other. */
+const lettersOf = (text: string) =>
+  [...'abcdefghijklmnopqrstuvwxyz'].map(letter => 0.1 + text.toLowerCase().split(letter).length)
+
+beforeAll(async () => {
+  provider = await startProviderDouble({ embed: lettersOf, reply: () => ({ text: 'They purr, it says.' }) })
+  const database = `{ host: 127.0.0.1, port: ${postgres?.port ?? 1}, database: postgres, username: postgres, ssl_mode: disable }`
+  writeFileSync(
+    config,
+    `pipelines:
+  - name: pets
+    database: ${database}
+    tables: [{ table: pets, text_column: content, vector_column: embedding }]
+    embedding_llm: { provider: openai, model: small, base_url: "${provider.url}" }
+    rag_llm: { provider: openai, model: chat, base_url: "${provider.url}" }
+`,
+  )
+  writeFileSync(join(folder, 'cats.md'), '# Cats\n\nThey purr.\n')
+  writeFileSync(join(folder, 'pets.jsonl'), '{"id":"d1","text":"dogs bark"}\n{"id":"d2","text":"fish swim"}\n')
+})
+afterEach(() => vi.restoreAllMocks())
+afterAll(async () => {
+  await provider.stop()
+  await postgres?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** Runs `espalier rag`. */
+async function rag(...args: string[]) {
+  const [out, err]: string[][] = [[], []]
+  vi.spyOn(console, 'log').mockImplementation(text => void out?.push(`${text}\n`))
+  vi.spyOn(console, 'error').mockImplementation(text => void err?.push(String(text)))
+  vi.spyOn(process.stdout, 'write').mockImplementation(text => out?.push(String(text)) !== undefined)
+  vi.spyOn(process.stderr, 'write').mockImplementation(() => true)
+  const before = process.listeners('SIGINT')
+  const code = await main(['rag', ...args])
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    for (const listener of process.listeners(signal)) if (!before.includes(listener)) process.off(signal, listener)
+  vi.restoreAllMocks()
+  return { code, out: (out ?? []).join(''), err: (err ?? []).join('\n') }
+}
+
+onPgvector('documents are loaded, asked about, and judged, without a server', async () => {
+  const loaded = await rag('load', config, 'pets', folder)
+  expect(loaded).toMatchObject({ code: 0 })
+  expect(loaded.out).toMatch(/^loaded 2 files, 3 passages, 3 embedded .*, 0 unchanged, 0 deleted in/)
+  const asked = await rag('ask', config, 'pets', 'Do cats purr?', '--sources', '--top-n', '2')
+  expect(asked.out).toMatch(/^They purr, it says\.\n+Sources:\n 1\. .*cats\.md: Cats They purr\.\n 2\. /)
+  const filter = '{"conditions":[{"column":"document","operator":"=","value":"d2"}]}'
+  const found = await rag('ask', config, 'pets', 'dogs', '--retrieve-only', '--json', '--filter', filter)
+  expect(JSON.parse(found.out)).toMatchObject({ sources: [{ content: 'fish swim' }] })
+  const queries = join(folder, 'queries')
+  const judgements = join(folder, 'judgements')
+  writeFileSync(queries, '{"id":"1","text":"dogs bark"}\n{"id":"2","text":"fish swim"}\n')
+  writeFileSync(judgements, 'query-id\tcorpus-id\tscore\n1\td1\t2\n2\td2\t1\n')
+  const judged = await rag('evaluate', config, 'pets', '--queries', queries, '--judgements', judgements, '--json')
+  const { arms } = JSON.parse(judged.out)
+  expect(arms.map(({ name }: { name: string }) => name)).toEqual(['lexical', 'vector', 'hybrid'])
+  expect(arms[1].metrics.ndcg10.mean).toBe(1)
+  expect((await rag('evaluate', config, 'pets', '--queries', queries, '--judgements', judgements)).out).toContain(
+    'nDCG@10',
+  )
+})
+
+onPgvector('wrong usage names what is wrong', async () => {
+  expect(await rag('ask', config, 'cats', 'x')).toMatchObject({
+    code: 2,
+    err: 'espalier rag: PIPELINE: there is no pipeline "cats"; there are: pets',
+  })
+  expect(await rag('ask', config, 'pets', 'x', '--filter', '{')).toMatchObject({ code: 2 })
+  expect(await rag('load', config, 'pets', folder, '--batch', '0')).toMatchObject({
+    code: 2,
+    err: 'espalier rag: --batch must be a whole number from 1 to 2048',
+  })
+  expect(await rag('load', config, 'pets', folder, '--table', 'x')).toMatchObject({ code: 2 })
+  expect((await rag('load', config, 'pets', join(folder, 'none.md'))).err).toContain('cannot be read (ENOENT)')
+})
+
+const figures = { files: 1, bytes: 50, passages: 1_200, embedded: 7, unchanged: 3, deleted: 2, tokens: 12_345 }
+
+test('progress is a bar on a terminal, and a line now and then elsewhere', () => {
+  expect(progressLine(figures, { files: 4, bytes: 100 })).toBe(
+    '[##########----------]  50 %  1/4 files  1,200 passages, 7 embedded',
+  )
+  const written = (isTTY: boolean) => {
+    const texts: string[] = []
+    const progress = new Progress({ isTTY, columns: 40, write: text => texts.push(text) }, [{ bytes: 100 }])
+    for (const step of ['files', 'files', 'index'] as const) progress.show(figures, step)
+    progress.end()
+    return texts
+  }
+  expect(written(false)).toEqual(['all files are loaded; building the index if there is none\n'])
+  const drawn = written(true)
+  expect(drawn.length).toBe(3)
+  expect(drawn.at(-1)).toBe('\r\x1b[K')
+  expect(summary(figures, 1.25)).toBe(
+    'loaded 1 files, 1,200 passages, 7 embedded (about 12,345 tokens), 3 unchanged, 2 deleted in 1.3 s',
+  )
+})
+
+test('control characters of a document do not reach the terminal', () => {
+  const source = { id: 'a\x1b[2J', score: 0.5, content: 'one\x1b[31m\ntwo', source: undefined }
+  expect(sourceLine(source, 1)).toBe(' 1. 0.5000  a?[2J: one [31m two')
+})

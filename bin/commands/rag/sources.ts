@@ -1,0 +1,19 @@
+/** Documents that were found, as lines for a terminal. */
+
+export type ShownSource = {
+  readonly id: string
+  readonly score: number
+  readonly content: string
+  /** The file it was loaded from. */
+  readonly source: string | undefined
+}
+
+const widest = 100
+
+/** Number, score, where it is from, and how it begins. Control characters of documents do not reach the terminal. */
+export function sourceLine({ id, score, content, source }: ShownSource, number: number): string {
+  const text = content.replaceAll(/[\s\p{C}]+/gu, ' ').trim()
+  const beginning = text.length > widest ? `${text.slice(0, widest).trimEnd()}...` : text
+  const from = (source ?? id).replaceAll(/\p{C}/gu, '?')
+  return `${`${number}.`.padStart(3)} ${score.toFixed(4)}  ${from}: ${beginning}`
+}
