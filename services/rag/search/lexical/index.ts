@@ -1,0 +1,228 @@
+/**
+ * The lexical arm: ranks the rows of one table by the words that they share with a query, by BM25, without reading the whole table. It promises bounded memory, and that what it keeps is
+ * of the table alone: filters are part of each statement, so no result holds a row outside the filter of its request.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
+import { cellsOf, type OwnStatement } from '../../../postgres/cells.ts'
+import type { Parameters } from '../parameters.ts'
+import type { ArmQuery, FilterCondition, RunStatement, SearchedTable } from '../types.ts'
+import { weightOf } from './bm25.ts'
+import { chooseClauses, type WeightedTerm } from './candidates.ts'
+import { Frequencies } from './frequencies.ts'
+import { adviceFor, type InvertedIndex, indexesStatement, type LexicalIndex, lexicalIndexOf } from './indexes.ts'
+import { paradeSql, rankedSql, termsStatement, textsearchSql } from './statements.ts'
+import { readStatistics, type TableStatistics } from './statistics.ts'
+import { anyClause, anyOf } from './tsquery.ts'
+
+/** How a query is searched for in the table as it is now. */
+export type LexicalPlan =
+  | {
+      readonly kind: 'ranked'
+      readonly index: InvertedIndex
+      readonly statistics: TableStatistics
+      readonly terms: readonly WeightedTerm[]
+    }
+  | { readonly kind: 'extension'; readonly index: Exclude<LexicalIndex, InvertedIndex>; readonly query: string }
+
+/** What is known of the table. */
+type Known =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'extension'; readonly index: Exclude<LexicalIndex, InvertedIndex> }
+  | {
+      readonly kind: 'inverted'
+      readonly index: InvertedIndex
+      readonly statistics: TableStatistics
+      readonly frequencies: Frequencies
+    }
+
+const refreshMs = 60_000
+/** Where the table has grown by more, frequencies are counted anew. */
+const keptGrowth = 0.1
+const mostQueries = 1_000
+/** Of all queries that are kept, in characters. */
+const mostQueryText = 2_000_000
+/** Of one query. */
+const mostTerms = 64
+
+/** Rows to read, microseconds for the index, rows to score. A vector that is not stored costs ten times as much to read. */
+const stored = { rows: 600, microseconds: 2_000, scored: 2_000 }
+const computed = { rows: 300, microseconds: 2_000, scored: 400 }
+/** With a condition, rows are read in vain; so many times as many are read, at most. */
+const mostInVain = 10
+const usualInVain = 4
+/** So few rows that pass the condition are all read: where they are a small part of the table, more, since few of the rows that the words find would pass. */
+const mostByCondition = { usual: 1_000, ofSmallPart: 5_000 }
+const smallPart = 0.02
+
+export class LexicalArm {
+  readonly #table: SearchedTable
+  readonly #run: RunStatement
+  readonly #logger: Logger
+  readonly #now: () => number
+  readonly #queries: LRUCache<string, readonly string[]>
+  #known: { readonly value: Known; readonly until: number } | undefined
+  #reading: Promise<Known> | undefined
+  #warned: string | undefined
+
+  constructor({
+    table,
+    run,
+    logger,
+    now,
+  }: { table: SearchedTable; run: RunStatement; logger: Logger; now: () => number }) {
+    this.#table = table
+    this.#run = run
+    this.#logger = logger
+    this.#now = now
+    this.#queries = new LRUCache({
+      max: mostQueries,
+      maxSize: mostQueryText,
+      sizeCalculation: (_, query) => query.length + 1,
+    })
+  }
+
+  /** What keeps the table from being searched as it should be, as of the last look. */
+  get warnings(): readonly string[] {
+    return this.#warned === undefined ? [] : [this.#warned]
+  }
+
+  /** undefined: there is no index to search by, or the query has no words. */
+  async prepare(query: string, signal: AbortSignal): Promise<LexicalPlan | undefined> {
+    const known = await this.#look()
+    switch (known.kind) {
+      case 'none':
+        return undefined
+      case 'extension':
+        return { kind: 'extension', index: known.index, query }
+      case 'inverted': {
+        const terms = await this.#terms(query, known, signal)
+        return terms.length === 0
+          ? undefined
+          : { kind: 'ranked', index: known.index, statistics: known.statistics, terms }
+      }
+    }
+  }
+
+  /** The ranked rows. `matching`: how many rows pass the condition, as far as that is known. */
+  query(
+    plan: LexicalPlan,
+    condition: FilterCondition,
+    parameters: Parameters,
+    limit: number,
+    matching?: number,
+  ): ArmQuery {
+    if (plan.kind === 'extension') return { sql: this.#extensionSql(plan, condition, parameters, limit) }
+    const { index, statistics, terms } = plan
+    const { rows, microseconds, scored } = index.isStored ? stored : computed
+    const isSmall = matching !== undefined && matching <= smallPart * statistics.rows
+    const mostRead = isSmall ? mostByCondition.ofSmallPart : mostByCondition.usual
+    const isConditionFirst = condition !== undefined && index.isStored && matching !== undefined && matching <= mostRead
+    const inVain =
+      condition === undefined ? 1 : matching === undefined ? usualInVain : statistics.rows / Math.max(1, matching)
+    const factor = Math.min(mostInVain, Math.max(1, inVain))
+    const budget = { rows: factor * rows, microseconds: Math.min(2, factor) * microseconds }
+    const candidates = isConditionFirst
+      ? anyOf(terms.map(({ lexeme }) => lexeme))
+      : anyClause(chooseClauses(terms, statistics.rows, budget))
+    const mostScored = isConditionFirst ? 2 * mostRead : Math.max(scored, limit)
+    const isBroad = !isConditionFirst && matching !== undefined && !isSmall
+    const by = isConditionFirst ? 'condition' : isBroad ? 'words' : 'planner'
+    const ranking = { candidates, by, terms, averageLength: statistics.averageLength, mostScored } as const
+    return { sql: rankedSql(this.#table, index, ranking, condition, parameters, limit) }
+  }
+
+  #extensionSql(
+    { index, query }: LexicalPlan & { kind: 'extension' },
+    condition: FilterCondition,
+    parameters: Parameters,
+    limit: number,
+  ): string {
+    return index.kind === 'pg_textsearch'
+      ? textsearchSql(this.#table, index, query, condition, parameters, limit)
+      : paradeSql(this.#table, index, query, condition, parameters, limit)
+  }
+
+  /** Terms that some row has, with their weights. */
+  async #terms(
+    query: string,
+    known: Known & { kind: 'inverted' },
+    signal: AbortSignal,
+  ): Promise<readonly WeightedTerm[]> {
+    const run = (statement: OwnStatement) => this.#run(statement, signal)
+    const { index, statistics, frequencies } = known
+    let lexemes = this.#queries.get(`${index.configuration} ${query}`)
+    if (lexemes === undefined) {
+      lexemes = cellsOf(await run(termsStatement(index.configuration, query, mostTerms))).map(cells =>
+        cells.text('lexeme'),
+      )
+      this.#queries.set(`${index.configuration} ${query}`, lexemes)
+    }
+    const rows = await frequencies.of(lexemes, statistics, run)
+    return lexemes
+      .map((lexeme, place) => ({ lexeme, rows: rows[place] ?? 0, weight: weightOf(rows[place] ?? 0, statistics.rows) }))
+      .filter(term => term.rows > 0)
+  }
+
+  /** What is known already is used while it is read anew. */
+  #look(): Promise<Known> {
+    const known = this.#known
+    if (known !== undefined && this.#now() < known.until) return Promise.resolve(known.value)
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined
+    })
+    if (known === undefined) return this.#reading
+    this.#reading.catch((error: Error) =>
+      this.#logger.warn({ table: this.#name, error: error.message }, 'reading the statistics of a table failed'),
+    )
+    return Promise.resolve(known.value)
+  }
+
+  /** For all requests that wait for it: it goes on when one of them is aborted. */
+  async #read(): Promise<Known> {
+    const { signal } = new AbortController()
+    const run = (statement: OwnStatement) => this.#run(statement, signal)
+    const index = lexicalIndexOf(await run(indexesStatement(this.#table)), this.#table)
+    const value = await this.#knownOf(index, run)
+    this.#known = { value, until: this.#now() + refreshMs }
+    this.#warn(value)
+    return value
+  }
+
+  async #knownOf(
+    index: LexicalIndex | undefined,
+    run: (statement: OwnStatement) => ReturnType<RunStatement>,
+  ): Promise<Known> {
+    if (index === undefined) return { kind: 'none' }
+    if (index.kind !== 'inverted') return { kind: 'extension', index }
+    const statistics = await readStatistics(this.#table, index, run)
+    const before = this.#known?.value
+    const isSame =
+      before?.kind === 'inverted' &&
+      JSON.stringify(before.index) === JSON.stringify(index) &&
+      Math.abs(statistics.rows - before.statistics.rows) <= keptGrowth * statistics.rows
+    const frequencies = isSame ? before.frequencies : new Frequencies(this.#table, index, this.#now)
+    return { kind: 'inverted', index, statistics, frequencies }
+  }
+
+  get #name(): string {
+    return `${this.#table.schema}.${this.#table.name}`
+  }
+
+  #warn(known: Known): void {
+    const warning = warningOf(known, this.#table)
+    if (warning === this.#warned) return
+    this.#warned = warning
+    if (warning !== undefined) this.#logger.warn({ table: this.#name }, warning)
+  }
+}
+
+function warningOf(known: Known, table: SearchedTable): string | undefined {
+  if (known.kind === 'none') {
+    return `table ${table.schema}.${table.name} has no index for words, so only vectors are searched; create one: ${adviceFor(table)}`
+  }
+  if (known.kind === 'inverted' && !known.statistics.hasPositions) {
+    return `table ${table.schema}.${table.name}: ${known.index.vector.replace(/^t\./, '')} has no positions, so words are not ranked; do not use strip()`
+  }
+  return undefined
+}

@@ -1,0 +1,120 @@
+/** SQL of the lexical arm: what reads terms and their frequencies, and the ranked rows. Pure. */
+import type { OwnStatement } from '../../../postgres/cells.ts'
+import { quoteIdentifier } from '../../../postgres/quote.ts'
+import { arrayLiteral } from '../filter-condition.ts'
+import type { Parameters } from '../parameters.ts'
+import type { FilterCondition, SearchedTable } from '../types.ts'
+import { lengthWeight, saturation } from './bm25.ts'
+import type { InvertedIndex, ParadeIndex, TextsearchIndex } from './indexes.ts'
+import { anyOf } from './tsquery.ts'
+
+export const tableName = ({ schema, name }: SearchedTable): string =>
+  `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
+
+/** The words of a query as the index has them: in their basic form, without stop words; the most repeated first. */
+export const termsStatement = (configuration: string | undefined, query: string, limit: number): OwnStatement => ({
+  text: `SELECT lexeme FROM unnest(to_tsvector(coalesce($1::regconfig, pg_catalog.get_current_ts_config()), $2::text)) AS w
+ORDER BY cardinality(positions) DESC, positions[1] LIMIT ${limit}`,
+  values: [configuration ?? null, query],
+})
+
+/**
+ * Counts the rows that have each term, up to a limit. Materialized: the planner would otherwise read the table for a count that ends early. A query that it does not know
+ * in advance gets the index.
+ */
+export const countsStatement = (
+  table: SearchedTable,
+  { vector }: InvertedIndex,
+  lexemes: readonly string[],
+  limit: number,
+): OwnStatement => ({
+  text: `SELECT (WITH m AS MATERIALIZED (SELECT FROM ${tableName(table)} AS t WHERE ${vector} @@ w.q) SELECT count(*) FROM (SELECT FROM m LIMIT ${limit}) AS c) AS rows
+FROM unnest($1::tsquery[]) WITH ORDINALITY AS w (q, number) ORDER BY w.number`,
+  values: [arrayLiteral(lexemes.map(lexeme => anyOf([lexeme])))],
+})
+
+export type Ranking = {
+  /** Of a `tsquery`: what a row must match to be scored. */
+  readonly candidates: string
+  /** Whose indexes find the rows: the condition's where few rows pass it, the words' where many do; else Postgres decides. */
+  readonly by: 'condition' | 'words' | 'planner'
+  readonly terms: readonly { readonly lexeme: string; readonly weight: number }[]
+  readonly averageLength: number
+  /** Rows to score at most. */
+  readonly mostScored: number
+}
+
+/**
+ * Scores the candidates by BM25. For each of them, `setweight` marks the lexemes of the query, `ts_filter` keeps those alone, and their positions are counted: this costs the same
+ * for three terms and for thirty. The length of a row is its number of different lexemes, which is in the head of the vector.
+ */
+export function rankedSql(
+  table: SearchedTable,
+  { vector }: InvertedIndex,
+  { candidates, by, terms, averageLength, mostScored }: Ranking,
+  condition: FilterCondition,
+  parameters: Parameters,
+  limit: number,
+): string {
+  const matched = `${vector} @@ (SELECT ${parameters.add(candidates, 'tsquery')})`
+  const lexemes = parameters.add(arrayLiteral(terms.map(({ lexeme }) => lexeme)), 'text[]')
+  const weights = parameters.add(arrayLiteral(terms.map(({ weight }) => weight * (saturation + 1))), 'float8[]')
+  const fixed = parameters.add(String(saturation * (1 - lengthWeight)), 'float8')
+  const perLexeme = parameters.add(String((saturation * lengthWeight) / averageLength), 'float8')
+  // No index serves IS TRUE.
+  const conditions = [by === 'condition' ? `(${matched}) IS TRUE` : matched]
+  if (condition !== undefined) conditions.push(by === 'words' ? `(${condition}) IS TRUE` : `(${condition})`)
+  return `SELECT c.row_key, c.score FROM (
+WITH scored AS MATERIALIZED (
+SELECT ${table.rowExpression} AS row_key, (
+  SELECT sum((${weights})[array_position(${lexemes}, l.lexeme)] * cardinality(l.positions) / (cardinality(l.positions) + ${fixed} + ${perLexeme} * length(d.marked)))
+  FROM unnest(ts_filter(d.marked, '{a}')) AS l) AS score
+FROM ${tableName(table)} AS t CROSS JOIN LATERAL (SELECT setweight(setweight(${vector}, 'D'), 'A', ${lexemes}) AS marked OFFSET 0) AS d
+WHERE ${conditions.join(' AND ')})
+SELECT row_key, score FROM scored LIMIT ${mostScored}) AS c
+WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C" LIMIT ${limit}`
+}
+
+/**
+ * By the extension pg_textsearch, as its documentation describes it (version 1): the operator gives the negative score, and the index returns rows in its order. It cannot be
+ * installed where this is tested: tests check the text alone.
+ */
+export function textsearchSql(
+  table: SearchedTable,
+  { name }: TextsearchIndex,
+  query: string,
+  condition: FilterCondition,
+  parameters: Parameters,
+  limit: number,
+): string {
+  const column = `t.${quoteIdentifier(table.textColumn)}`
+  const distance = `${column} <@> to_bm25query(${parameters.add(query, 'text')}, ${parameters.add(name, 'text')})`
+  const where = condition === undefined ? '' : `WHERE ${condition}\n`
+  return `SELECT c.row_key, c.score FROM (
+SELECT ${table.rowExpression} AS row_key, - (${distance}) AS score
+FROM ${tableName(table)} AS t
+${where}ORDER BY ${distance} LIMIT ${limit}) AS c
+WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C"`
+}
+
+/** By the extension pg_search (ParadeDB), as its documentation describes it: any of the words, in the tokenizer of the index. It cannot be installed where this is tested: tests check the text alone. */
+export function paradeSql(
+  table: SearchedTable,
+  { key, isOld }: ParadeIndex,
+  query: string,
+  condition: FilterCondition,
+  parameters: Parameters,
+  limit: number,
+): string {
+  const text = parameters.add(query, 'text')
+  const matched = isOld
+    ? `${key} @@@ paradedb.match(${parameters.add(table.textColumn, 'text')}, ${text})`
+    : `t.${quoteIdentifier(table.textColumn)} ||| ${text}`
+  const score = isOld ? `paradedb.score(${key})` : `pdb.score(${key})`
+  return `SELECT c.row_key, c.score FROM (
+SELECT ${table.rowExpression} AS row_key, ${score}::float8 AS score
+FROM ${tableName(table)} AS t
+WHERE ${[matched, ...(condition === undefined ? [] : [condition])].join(' AND ')}
+ORDER BY ${score} DESC LIMIT ${limit}) AS c
+ORDER BY c.score DESC, c.row_key COLLATE "C"`
+}

@@ -1,0 +1,70 @@
+/** What is known of a table as a whole: its rows, the length of its texts, and its frequent terms. Read from the catalog and from a few blocks, never from all rows. */
+import { type Cells, cellsOf, type NamedRows, type OwnStatement } from '../../../postgres/cells.ts'
+import type { SearchedTable } from '../types.ts'
+import type { InvertedIndex } from './indexes.ts'
+import { tableName } from './statements.ts'
+
+export type TableStatistics = {
+  /** Estimated. */
+  readonly rows: number
+  /** Of a row, in different lexemes. */
+  readonly averageLength: number
+  /** False: no lexeme of the sampled rows has positions, so that nothing says how often it occurs. */
+  readonly hasPositions: boolean
+  /** The share of rows that have a term, for the terms that ANALYZE found most often. */
+  readonly frequent: ReadonlyMap<string, number>
+  /** What is not in `frequent` is in at most this share of the rows; 1: nothing is known. */
+  readonly rarerThan: number
+}
+
+export type Run = (statement: OwnStatement) => Promise<NamedRows>
+
+const sampledBlocks = 40
+/** Enough for an average. Vectors that are not stored are computed for each. */
+const averagedRows = 300
+
+/** A partitioned table has no blocks of its own, and the rows of its partitions. */
+const sizeStatement = ({ oid }: SearchedTable): OwnStatement => ({
+  text: `SELECT coalesce(sum(c.reltuples) FILTER (WHERE c.reltuples > 0), 0)::float8 AS tuples,
+  coalesce(sum(c.relpages) FILTER (WHERE c.reltuples > 0), 0)::float8 AS pages,
+  coalesce(sum(pg_catalog.pg_relation_size(c.oid)), 0)::float8 / pg_catalog.current_setting('block_size')::float8 AS blocks
+FROM pg_catalog.pg_class c
+WHERE c.relkind <> 'p' AND (c.oid = $1::oid OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree($1::oid) WHERE isleaf))`,
+  values: [oid],
+})
+
+const sampleStatement = (table: SearchedTable, vector: string, percent: number): OwnStatement => ({
+  text: `SELECT count(*) AS rows, avg(length(s.v)) AS length, bool_or(length(ts_filter(setweight(s.v, 'A'), '{a}')) > 0) AS has_positions
+FROM (SELECT CASE WHEN row_number() OVER () <= ${averagedRows} THEN ${vector} END AS v FROM ${tableName(table)} AS t TABLESAMPLE SYSTEM ($1::real)) AS s`,
+  values: [percent],
+})
+
+/** The array of frequencies ends with the least, the greatest, and the share of NULL. Those of a partitioned table are of all its partitions. */
+const frequentStatement = ({ schema }: SearchedTable, { statistics }: InvertedIndex): OwnStatement => ({
+  text: `SELECT e.lexeme, s.freqs[e.number] AS share, s.freqs[cardinality(s.freqs) - 2] AS least
+FROM (SELECT most_common_elems::text::text[] AS lexemes, most_common_elem_freqs AS freqs FROM pg_catalog.pg_stats
+  WHERE schemaname = $1 AND tablename = $2 AND attname = $3 AND most_common_elems IS NOT NULL ORDER BY inherited DESC LIMIT 1) AS s
+CROSS JOIN LATERAL unnest(s.lexemes) WITH ORDINALITY AS e (lexeme, number)`,
+  values: [schema, statistics.table, statistics.column],
+})
+
+export async function readStatistics(table: SearchedTable, index: InvertedIndex, run: Run): Promise<TableStatistics> {
+  const [size] = cellsOf(await run(sizeStatement(table)))
+  const blocks = size?.number('blocks') ?? 0
+  const share = Math.min(1, sampledBlocks / Math.max(1, blocks))
+  const [sample] = cellsOf(await run(sampleStatement(table, index.vector, share * 100)))
+  const frequent = cellsOf(await run(frequentStatement(table, index)))
+  return {
+    rows: estimatedRows(size, (sample?.number('rows') ?? 0) / share),
+    averageLength: Math.max(1, Number(sample?.maybe('length') ?? 1)),
+    hasPositions: sample?.maybe('has_positions') === undefined || sample.flag('has_positions'),
+    frequent: new Map(frequent.map(cells => [cells.text('lexeme'), cells.number('share')])),
+    rarerThan: frequent[0]?.number('least') ?? 1,
+  }
+}
+
+/** As the planner does: the density that ANALYZE or VACUUM has seen, times the blocks that there are now. */
+function estimatedRows(size: Cells | undefined, sampled: number): number {
+  const [tuples, pages, blocks] = [size?.number('tuples') ?? 0, size?.number('pages') ?? 0, size?.number('blocks') ?? 0]
+  return Math.max(1, Math.round(tuples > 0 && pages > 0 ? (tuples / pages) * blocks : sampled))
+}
