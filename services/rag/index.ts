@@ -69,14 +69,25 @@ class Configuration {
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
-const certificateOf = async (tls: ServerSettings['tls']): Promise<Certificate | undefined> =>
-  tls && (await readCertificate({ cert: tls.certificateFile, key: tls.keyFile }))
+/** @throws Error that names the key and why its file cannot be read */
+async function certificateOf(tls: ServerSettings['tls']): Promise<Certificate | undefined> {
+  if (tls === undefined) return undefined
+  try {
+    return await readCertificate({ cert: tls.certificateFile, key: tls.keyFile })
+  } catch (error) {
+    const { path, code } = error as NodeJS.ErrnoException // what reading a file fails with
+    const key = path === tls.keyFile ? 'key_file' : 'cert_file'
+    throw new Error(`server.tls.${key}: ${path} cannot be read (${code})`, { cause: error })
+  }
+}
 
-/** @throws ConfigurationError; Error where it cannot listen */
+/** @throws ConfigurationError; Error where it cannot listen, or a file of its certificate cannot be read */
 export async function startRag(options: RagOptions): Promise<RagService> {
   const { logger, now = Date.now, intervalMs = usualIntervalMs, makePipeline = createPipeline } = options
   const configuration = new Configuration(options.read)
   let settings = configuration.read()
+  const { host, port, tls } = settings.server
+  const certificate = await certificateOf(tls)
   const metrics: Metrics = new Metrics(() => pipelines)
   const pipelines = new PipelineSet(
     one => makePipeline(one, { logger: logger.child({ pipeline: one.name }), metrics, now }),
@@ -107,8 +118,6 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     }
   }
 
-  const { host, port, tls } = settings.server
-  const certificate = await certificateOf(tls)
   const server = createRagServer({ pipelines, metrics, logger, now, tls: certificate, settings: () => settings.server })
   const address = await listen(server, { host, port }).catch(async (error: unknown) => {
     await pipelines.close()

@@ -30,6 +30,8 @@ type ServerParts = {
 const maximumBodyBytes = 1_048_576
 const maximumHeaderBytes = 16_384
 const maximumConnections = 10_000
+/** Of bodies and answers of all requests together: the server is to stay small. */
+const maximumHeldBytes = 67_108_864
 
 type Incoming = {
   readonly head: RequestHead
@@ -134,6 +136,7 @@ export function createRagServer(parts: ServerParts): Server {
     maximumBodyBytes,
     maximumHeaderBytes,
     maximumConnections,
+    maximumHeldBytes,
     tls: parts.tls,
     rules: () => ({ cors: corsOf(parts.settings()), traceHeader: undefined }),
     handle,
