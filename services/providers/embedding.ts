@@ -45,6 +45,11 @@ const numbered = z
   .refine(data => data.every(({ index }, place) => index === place), 'data must have each index once')
   .transform(data => data.map(({ embedding }) => embedding))
 
+const ofGemini = z
+  .object({ embeddings: z.array(z.object({ values: vector })) })
+  .transform(({ embeddings }) => embeddings.map(({ values }) => values))
+const ofOllama = z.object({ embeddings: z.array(vector) }).transform(({ embeddings }) => embeddings)
+
 const geminiPurposes = { query: 'RETRIEVAL_QUERY', document: 'RETRIEVAL_DOCUMENT' }
 
 const modelName = (model: string) => (model.startsWith('models/') ? model : `models/${model}`)
@@ -87,9 +92,7 @@ const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
           taskType: geminiPurposes[purpose],
         })),
       },
-      answer: z
-        .object({ embeddings: z.array(z.object({ values: vector })) })
-        .transform(({ embeddings }) => embeddings.map(({ values }) => values)),
+      answer: ofGemini,
     }),
   },
   ollama: {
@@ -101,7 +104,7 @@ const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
     question: (model, texts) => ({
       path: '/api/embed',
       body: { model, input: texts },
-      answer: z.object({ embeddings: z.array(vector) }).transform(({ embeddings }) => embeddings),
+      answer: ofOllama,
     }),
   },
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { ChatAnswer, ChatBlock, ChatMessage, ChatRequest, StopReason } from '../types.ts'
 import { assembleGemini } from './assembly/gemini.ts'
-import { type ChatWire, createCallNames, jsonMap, tokenCount, usageOf } from './wire.ts'
+import { type ChatWire, createCallNames, jsonMap, madeOnce, tokenCount, usageOf } from './wire.ts'
 
 function part(block: ChatBlock, nameOf: (id: string) => string): readonly object[] {
   switch (block.type) {
@@ -72,7 +72,7 @@ function saidBlock(
   return text && !thought ? [{ type: 'text', text }] : []
 }
 
-const answer = (newId: () => string) =>
+const answer = madeOnce(newId =>
   z
     .object({
       candidates: z
@@ -111,7 +111,8 @@ const answer = (newId: () => string) =>
           },
         }),
       }
-    })
+    }),
+)
 
 function stopReason(finished: string | null | undefined, content: readonly Said[]): StopReason {
   if (content.some(({ type }) => type === 'tool_use')) return 'tool_use'

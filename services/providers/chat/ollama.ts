@@ -3,7 +3,17 @@ import { z } from 'zod'
 import { bearer } from '../endpoint.ts'
 import type { ChatAnswer, ChatMessage, ChatRequest } from '../types.ts'
 import { assembleOllama } from './assembly/ollama.ts'
-import { type ChatWire, createCallNames, jsonMap, resultText, textOf, tokenCount, toolUsesOf, usageOf } from './wire.ts'
+import {
+  type ChatWire,
+  createCallNames,
+  jsonMap,
+  madeOnce,
+  resultText,
+  textOf,
+  tokenCount,
+  toolUsesOf,
+  usageOf,
+} from './wire.ts'
 
 function ollamaMessages({ role, content }: ChatMessage, nameOf: (id: string) => string): readonly object[] {
   const results = content.flatMap(block =>
@@ -43,7 +53,7 @@ function ollamaBody({ model, messages, tools, maximumTokens, temperature }: Chat
   }
 }
 
-const answer = (newId: () => string) =>
+const answer = madeOnce(newId =>
   z
     .object({
       message: z.object({
@@ -75,7 +85,8 @@ const answer = (newId: () => string) =>
         stop_reason: calls.length > 0 ? 'tool_use' : ended,
         token_usage: usageOf(prompt_eval_count, eval_count),
       }
-    })
+    }),
+)
 
 export const ollama: ChatWire = {
   provider: 'ollama',

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { bearer } from '../endpoint.ts'
 import type { ChatAnswer, ChatMessage, ChatRequest, StopReason } from '../types.ts'
 import { assembleOpenAi } from './assembly/openai.ts'
-import { type ChatWire, jsonText, resultText, textOf, tokenCount, toolUsesOf, usageOf } from './wire.ts'
+import { type ChatWire, jsonText, madeOnce, resultText, textOf, tokenCount, toolUsesOf, usageOf } from './wire.ts'
 
 function openAiMessages({ role, content }: ChatMessage): readonly object[] {
   const results = content.flatMap(block =>
@@ -25,7 +25,7 @@ const stopReasons: Readonly<Record<string, StopReason>> = {
   content_filter: 'refusal',
 }
 
-const answer = (newId: () => string) =>
+const answer = madeOnce(newId =>
   z
     .object({
       choices: z.tuple(
@@ -77,7 +77,8 @@ const answer = (newId: () => string) =>
           },
         }),
       }
-    })
+    }),
+)
 
 const openAiBody = ({ model, messages, tools, maximumTokens, temperature }: ChatRequest, limit: string) => ({
   model,

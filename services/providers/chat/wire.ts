@@ -47,6 +47,18 @@ export type ChatWire = Protocol & {
 
 export type ChatSettings = EndpointSettings & { readonly provider: 'anthropic' | 'openai' | 'gemini' | 'ollama' }
 
+/** Keeps the schema of each function that names calls: a schema that is made for one answer takes longer to make than the answer to read. */
+export function madeOnce<Schema extends object>(
+  make: (newId: () => string) => Schema,
+): (newId: () => string) => Schema {
+  const made = new WeakMap<() => string, Schema>()
+  return newId => {
+    const kept = made.get(newId) ?? make(newId)
+    made.set(newId, kept)
+    return kept
+  }
+}
+
 const jsonValue: z.ZodType<JsonValue> = z.json()
 export const jsonMap: z.ZodType<JsonMap> = z.record(z.string(), jsonValue)
 
