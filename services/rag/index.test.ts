@@ -27,6 +27,7 @@ function describeServer(postgres: TestPostgres): void {
       INSERT INTO docs SELECT n, 'Fact ' || n || ' of tenant t' || n % ${tenants}, 't' || n % ${tenants}, ARRAY[n, 10, 0]::vector FROM generate_series(1, 400) n;
       CREATE INDEX ON docs USING hnsw (embedding vector_cosine_ops);
       CREATE INDEX ON docs USING gin (to_tsvector('english', content));
+      INSERT INTO docs VALUES (1000, 'Zanzibar is an island', 't0', '[-1000, 1, 0]');
       CREATE TABLE empty (id int PRIMARY KEY, content text, embedding vector(3));
       ANALYZE docs`)
     provider = await startProviderDouble({
@@ -44,7 +45,7 @@ function describeServer(postgres: TestPostgres): void {
     embedding_llm: ${model}
     rag_llm: ${model}`
     const settings = settingsOf(
-      `server: { port: 0, request_timeout: 10s }\npipelines:${pipeline('docs', 'docs')}${pipeline('own', 'docs', `, filter: "tenant = 't1'"`)}${pipeline('empty', 'empty')}`,
+      `server: { port: 0, request_timeout: 10s }\npipelines:${pipeline('docs', 'docs')}${pipeline('own', 'docs', `, filter: "tenant = 't1'"`)}${pipeline('empty', 'empty')}${pipeline('words', 'docs')}\n    search: { vector_weight: 0 }`,
     )
     service = await startRag({
       read: () => settings,
@@ -87,6 +88,15 @@ function describeServer(postgres: TestPostgres): void {
       pipelines: { completion: { total_tokens: number } }[]
     }
     expect(stats.pipelines[0]?.completion.total_tokens).toBe(tokens_used)
+  })
+
+  test('finds by words what is far by its vector, and embeds nothing where only words count', async () => {
+    const ids = async (name: string) => (await ask({ query: 'islands', top_n: 3 }, name)).sources.map(({ id }) => id)
+    expect(await ids('docs')).toContain('1000')
+    const embedded = () => provider.seen.filter(({ path }) => path === '/v1/embeddings').length
+    const before = embedded()
+    expect(await ids('words')).toEqual(['1000'])
+    expect(embedded()).toBe(before)
   })
 
   test('says so where nothing is found, and asks no model for it', async () => {

@@ -9,6 +9,8 @@ import type { PipelineSettings } from './configuration/types.ts'
 import type { Pipeline, Question } from './pipelines.ts'
 import { completionReachability, embeddingReachability } from './reachability.ts'
 import { Searcher } from './search/index.ts'
+import { LexicalArm } from './search/lexical/index.ts'
+import type { Lexical } from './search/lexical-interface.ts'
 import type { ProviderMetrics, ProviderRole } from './server/metrics.ts'
 
 export type PipelineParts = { readonly logger: Logger; readonly metrics: ProviderMetrics; readonly now: () => number }
@@ -52,6 +54,22 @@ function countedBy(name: string, metrics: ProviderMetrics) {
   return { counted, chat }
 }
 
+/** The lexical arm as the searcher takes it. */
+function lexicalOf(options: ConstructorParameters<typeof LexicalArm>[0]): Lexical {
+  const arm = new LexicalArm(options)
+  return {
+    get warnings() {
+      return arm.warnings
+    },
+    async prepare(query, signal) {
+      const plan = await arm.prepare(query, signal)
+      return (
+        plan && ((condition, parameters, limit, matching) => arm.query(plan, condition, parameters, limit, matching))
+      )
+    },
+  }
+}
+
 const nothingFound = 'No relevant information found in the available documents.'
 
 /** @throws ProviderError if a base URL cannot be used */
@@ -76,7 +94,7 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
     }
   }
 
-  const searcher = new Searcher({ pipeline: settings, embed, logger, now })
+  const searcher = new Searcher({ pipeline: settings, embed, makeLexical: lexicalOf, logger, now })
   const requestOf = ({ query, history, documents }: Question): ChatRequest => ({
     model: settings.completion.model,
     tools: [],
