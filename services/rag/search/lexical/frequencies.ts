@@ -3,21 +3,20 @@ import { LRUCache } from 'lru-cache'
 import { cellsOf } from '../../../postgres/cells.ts'
 import type { SearchedTable } from '../types.ts'
 import type { InvertedIndex } from './indexes.ts'
+import { postingsOf, postingsStatement } from './postings.ts'
 import { countsStatement } from './statements.ts'
 import type { Run, TableStatistics } from './statistics.ts'
 
 /** One takes some 200 bytes. */
 const mostKept = 20_000
 const keptMs = 300_000
-/** Counting further would take longer than it is worth: what is more frequent weighs little. */
+/** Where rows are counted, further would take longer than it is worth: what is more frequent weighs little. */
 const mostCounted = 2_000
-
-type Kept = { readonly rows: number }
 
 export class Frequencies {
   readonly #table: SearchedTable
   readonly #index: InvertedIndex
-  readonly #kept: LRUCache<string, Kept>
+  readonly #kept: LRUCache<string, { readonly rows: number }>
 
   constructor(table: SearchedTable, index: InvertedIndex, now: () => number) {
     this.#table = table
@@ -27,21 +26,31 @@ export class Frequencies {
 
   /** Rows of each of the lexemes, in their order. */
   async of(lexemes: readonly string[], statistics: TableStatistics, run: Run): Promise<readonly number[]> {
-    const unknown = lexemes.filter(lexeme => !statistics.frequent.has(lexeme) && !this.#kept.has(lexeme))
-    const counted = new Map<string, number>()
-    if (unknown.length > 0) {
-      const counts = cellsOf(await run(countsStatement(this.#table, this.#index, unknown, mostCounted)))
-      for (const [place, lexeme] of unknown.entries()) {
-        const rows = expectedRows(counts[place]?.number('rows') ?? 0, statistics)
-        counted.set(lexeme, rows)
-        this.#kept.set(lexeme, { rows })
-      }
-    }
-    return lexemes.map(lexeme => {
+    const rows = new Map<string, number>()
+    for (const lexeme of lexemes) {
       const share = statistics.frequent.get(lexeme)
-      if (share !== undefined) return Math.round(share * statistics.rows)
-      return counted.get(lexeme) ?? this.#kept.get(lexeme)?.rows ?? 0
-    })
+      const known = share === undefined ? this.#kept.get(lexeme)?.rows : Math.round(share * statistics.rows)
+      if (known !== undefined) rows.set(lexeme, known)
+    }
+    const unknown = lexemes.filter(lexeme => !rows.has(lexeme))
+    const counts = unknown.length === 0 ? [] : await this.#count(unknown, statistics, run)
+    for (const [place, lexeme] of unknown.entries()) {
+      const counted = counts[place] ?? 0
+      rows.set(lexeme, counted)
+      this.#kept.set(lexeme, { rows: counted })
+    }
+    return lexemes.map(lexeme => rows.get(lexeme) ?? 0)
+  }
+
+  async #count(lexemes: readonly string[], statistics: TableStatistics, run: Run): Promise<readonly number[]> {
+    // Of a partitioned table, one row may come from a part of its indexes.
+    const postings =
+      this.#table.kind === 'p'
+        ? undefined
+        : postingsOf(await run(postingsStatement(this.#table, this.#index, lexemes)), lexemes.length)
+    if (postings !== undefined) return postings
+    const counts = cellsOf(await run(countsStatement(this.#table, this.#index, lexemes, mostCounted)))
+    return counts.map(cells => expectedRows(cells.number('rows'), statistics))
   }
 }
 

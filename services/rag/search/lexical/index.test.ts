@@ -151,6 +151,16 @@ test('a partitioned table, by an index of all its partitions', async () => {
   expect(await (await armOf('parts')).search('interesting', { limit: 5 })).toEqual(['150', '5'])
 })
 
+test('frequencies are read from the index: no row is counted', async () => {
+  await postgres.run(
+    `${stored('counted')} INSERT INTO counted (id, content) SELECT i, 'frequent' || CASE WHEN i % 50 = 0 THEN ' seldom' ELSE '' END FROM generate_series(1, 3000) i`,
+  )
+  const arm = await armOf('counted')
+  expect(await arm.search('seldom', { limit: 1 })).toEqual(['100'])
+  expect(arm.statements.filter(text => text.startsWith('EXPLAIN'))).toHaveLength(1)
+  expect(arm.statements.filter(text => text.includes('count(*) FROM (SELECT FROM m'))).toEqual([])
+})
+
 test('what is known is kept: a repeated query runs no statement but its own', async () => {
   const arm = await armOf('ranked')
   await arm.search('common flutter')

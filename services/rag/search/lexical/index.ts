@@ -45,8 +45,12 @@ const mostQueryText = 2_000_000
 /** Of one query. */
 const mostTerms = 64
 
-/** Rows to read, microseconds for the index, rows to score. A vector that is not stored costs ten times as much to read. */
-const stored = { rows: 600, microseconds: 2_000, scored: 2_000 }
+/** Rows to read, microseconds for the index, rows to score at most. */
+const usual = { rows: 600, microseconds: 2_000, scored: 2_000 }
+/** Long vectors are stored apart from their rows, and cost four times as much to read. In a small table, half of the rows would leave out good ones. */
+const long = { ...usual, rows: 300 }
+const [longLexemes, smallRows] = [100, 50_000]
+/** Vectors that are not stored cost ten times as much. */
 const computed = { rows: 300, microseconds: 2_000, scored: 400 }
 /** With a condition, rows are read in vain; so many times as many are read, at most. */
 const mostInVain = 10
@@ -114,7 +118,7 @@ export class LexicalArm {
   ): ArmQuery {
     if (plan.kind === 'extension') return { sql: this.#extensionSql(plan, condition, parameters, limit) }
     const { index, statistics, terms } = plan
-    const { rows, microseconds, scored } = index.isStored ? stored : computed
+    const { rows, microseconds, scored } = limitsOf(index, statistics)
     const isSmall = matching !== undefined && matching <= smallPart * statistics.rows
     const mostRead = isSmall ? mostByCondition.ofSmallPart : mostByCondition.usual
     const isConditionFirst = condition !== undefined && index.isStored && matching !== undefined && matching <= mostRead
@@ -215,6 +219,11 @@ export class LexicalArm {
     this.#warned = warning
     if (warning !== undefined) this.#logger.warn({ table: this.#name }, warning)
   }
+}
+
+function limitsOf({ isStored }: InvertedIndex, { rows, averageLength }: TableStatistics) {
+  if (!isStored) return computed
+  return averageLength > longLexemes && rows > smallRows ? long : usual
 }
 
 function warningOf(known: Known, table: SearchedTable): string | undefined {
