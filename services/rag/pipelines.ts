@@ -13,7 +13,7 @@ export type Question = {
   readonly documents: readonly FoundDocument[]
 }
 
-export type Answer = { readonly answer: string; readonly tokensUsed: number }
+type Answer = { readonly answer: string; readonly tokensUsed: number }
 
 export type Reachability = {
   readonly reachable: boolean
@@ -43,7 +43,7 @@ type Entry = { readonly pipeline: Pipeline; leases: number; isRetired: boolean }
 
 export type Lease = { readonly pipeline: Pipeline; release(): void }
 
-export type Change = { readonly added: string[]; readonly changed: string[]; readonly removed: string[] }
+type Change = { readonly added: string[]; readonly changed: string[]; readonly removed: string[] }
 
 export class PipelineSet {
   readonly #make: (settings: PipelineSettings) => Pipeline

@@ -3,11 +3,11 @@ import type { Environment } from '../../configuration/declaration.ts'
 import { type ReadFile, readNamedFile } from '../../configuration/secrets.ts'
 import { isHeaderValue } from '../../http/headers.ts'
 
-export type Keyed = 'openai' | 'anthropic' | 'gemini' | 'voyage'
+type Keyed = 'openai' | 'anthropic' | 'gemini' | 'voyage'
 
-export type KeyFiles = Readonly<Record<Keyed, string | undefined>>
+type KeyFiles = Readonly<Record<Keyed, string | undefined>>
 export type ApiKeys = Readonly<Partial<Record<Keyed, string>>>
-export type Refuse = (name: string, rule: string) => void
+type Refuse = (name: string, rule: string) => void
 
 const keyed: readonly Keyed[] = ['openai', 'anthropic', 'gemini', 'voyage']
 

@@ -13,7 +13,7 @@ const message = z.strictObject({
   content: z.string(),
 })
 
-export const queryBody = z.strictObject({
+const queryBody = z.strictObject({
   query: z
     .string()
     .max(longestQuery)

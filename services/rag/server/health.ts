@@ -5,7 +5,7 @@ const keptMs = 10_000
 const longestMs = 5_000
 
 type NamedHealth = PipelineHealth & { readonly name: string }
-export type Health = { readonly status: 'healthy' | 'degraded'; readonly pipelines: readonly NamedHealth[] }
+type Health = { readonly status: 'healthy' | 'degraded'; readonly pipelines: readonly NamedHealth[] }
 
 type Check = { readonly pipelines: readonly Pipeline[]; readonly result: Promise<Health>; readonly at: number }
 

@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { PoolFigures } from '../../postgres/pool.ts'
 import type { PipelineSet } from '../pipelines.ts'
 
-export type TokenKind = 'embedding' | 'prompt' | 'completion'
+type TokenKind = 'embedding' | 'prompt' | 'completion'
 export type ProviderRole = 'embedding' | 'completion' | 'rerank'
 
 /** What requests report. */
@@ -19,7 +19,7 @@ export type ProviderMetrics = {
   providerError(pipeline: string, role: ProviderRole, kind: string): void
 }
 
-export type TokenCounts = Readonly<Record<TokenKind, number>>
+type TokenCounts = Readonly<Record<TokenKind, number>>
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 

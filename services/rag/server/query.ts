@@ -10,7 +10,7 @@ import { Deadline } from './deadline.ts'
 import type { RequestMetrics } from './metrics.ts'
 import { type Ended, streamAnswer } from './stream.ts'
 
-export type QueryParts = {
+type QueryParts = {
   readonly pipelines: PipelineSet
   readonly metrics: RequestMetrics
   readonly logger: Logger
