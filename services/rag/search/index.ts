@@ -21,7 +21,7 @@ import { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
 import { type SearchableTable, Tables } from './tables.ts'
 import type { FoundDocument, RunStatement, SearchedTable, SearchHealth, SearchRequest, SearchResult } from './types.ts'
-import { mostExact, type Size, vectorPlan } from './vector-arm.ts'
+import { mostUnindexed, type Size } from './vector-arm.ts'
 
 type LexicalOptions = {
   readonly table: SearchedTable
@@ -160,9 +160,8 @@ export class Searcher {
     const { vectorWeight, minSimilarity } = this.#options.pipeline
     const search: Search = {
       tables: tables.map((table, place): TableSearch => {
-        const size = sizes[place] ?? { matching: 0, all: 0 }
-        const plan = this.#hasVectors ? vectorPlan(table.described, size, 2 * wanted) : undefined
-        return { table, size, plan, lexical: lexical[place] }
+        const size = sizes[place] ?? { matching: 0, all: 0, isFiltered: false }
+        return { table, size, lexical: lexical[place] }
       }),
       filter: request.filter,
       vector,
@@ -189,7 +188,8 @@ export class Searcher {
       return this.#sizes.matching(described, condition, parameters, signal)
     }
     const all = await sizeWith(undefined, undefined)
-    return { all, matching: await sizeWith(filter, requested) }
+    const isFiltered = filter !== undefined || requested !== undefined
+    return { all, matching: isFiltered ? await sizeWith(filter, requested) : all, isFiltered }
   }
 
   async #warnings(
@@ -201,7 +201,7 @@ export class Searcher {
       if (!this.#hasVectors || described.vector.indexes.length > 0) return own
       const rows = await this.#sizes.matching(described, undefined, new Parameters(), signal)
       const name = shownTable(described.table)
-      return rows <= mostExact
+      return rows <= mostUnindexed
         ? own
         : [
             ...own,

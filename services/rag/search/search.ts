@@ -13,13 +13,12 @@ import type { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
 import type { SearchableTable } from './tables.ts'
 import type { FoundDocument } from './types.ts'
-import { type Size, type VectorPlan, vectorSql } from './vector-arm.ts'
+import { type Size, type VectorPlan, vectorPlan, vectorSql } from './vector-arm.ts'
 
-/** What a search of one table consists of; without a plan the vector arm is off. */
+/** What is known before a table is searched. */
 export type TableSearch = {
   readonly table: SearchableTable<unknown>
   readonly size: Size
-  readonly plan: VectorPlan | undefined
   readonly lexical: LexicalSearch | undefined
 }
 
@@ -50,8 +49,12 @@ function vectorStatement(
   hasTexts: boolean,
 ): Statement {
   const parameters = new Parameters()
-  const condition = conditionOf(table.described.table, table.filter, search.filter, parameters)
-  const text = vectorSql(table.described, plan, search.vector ?? [], condition, parameters, { limit, hasTexts })
+  const conditionWith = (requested: Filter | undefined) =>
+    conditionOf(table.described.table, table.filter, requested, parameters)
+  const condition = conditionWith(search.filter)
+  const indexed = plan.kind === 'approximate' && plan.index.isPartial ? conditionWith(undefined) : undefined
+  const conditions = { condition, indexed }
+  const text = vectorSql(table.described, plan, search.vector ?? [], conditions, parameters, { limit, hasTexts })
   return { text, values: parameters.values }
 }
 
@@ -69,7 +72,7 @@ function lexicalStatement(
 
 const stepOf = ({ text, values }: Statement): Step => rowsStep(text, values)
 
-/** Rows of the vector arm: row_key, score, similarity, and with texts id and content. */
+/** Rows of the vector arm: row_key, score, similarity, accepted, and with texts id and content. */
 const similarityOf = (row: TextRow): number => Number(row[2])
 
 /**
@@ -84,31 +87,59 @@ export async function searchByVector(connection: Connection, search: Search): Pr
 }
 
 async function nearestDocuments(connection: Connection, search: Search, limit: number) {
-  const steps = search.tables.flatMap(one => [
-    settingsStep(settingsOf(one.plan)),
-    stepOf(vectorStatement(search, one, one.plan ?? exact, limit, true)),
-  ])
-  const results = [...(await runSteps(connection, steps))]
+  const first = search.tables.map(one => vectorStep(search, one, limit, true))
+  const rowsOfSteps = await runSteps(
+    connection,
+    first.flatMap(({ plan, step }) => [settingsStep(settingsOf(plan)), step]),
+  )
+  const results: Nearest[] = []
   for (const [place, one] of search.tables.entries()) {
-    const rows = results[place] ?? []
-    if (one.plan?.kind !== 'approximate' || rows.length >= limit) continue
-    const exactStep = stepOf(vectorStatement(search, one, exact, limit, true))
-    const [again = []] = await runSteps(connection, [settingsStep(), exactStep])
-    results[place] = again
-    learn(search, one, again.length, limit)
+    const rows = rowsOfSteps[place] ?? []
+    results.push(await complete(connection, search, one, first[place]?.plan ?? exact, rows, limit, true))
   }
-  const rowsOf = (hit: Hit) => results[hit.table]?.find(row => row[0] === hit.row)
   const distinct = new Distinct()
-  for (const hit of mergeLists(results.map((rows, table) => vectorHits(rows, table, search)))) {
-    const row = rowsOf(hit)
-    const table = search.tables[hit.table]
-    if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[3], row[4], hit.score))
+  const rows = new Map<string, TextRow>()
+  for (const [table, result] of results.entries()) {
+    for (const row of result.rows) rows.set(hitKey({ table, row: row[0] ?? '' }), row)
   }
-  return { documents: distinct.documents, isAll: results.every(rows => rows.length < limit) }
+  for (const hit of mergeLists(results.map((result, table) => vectorHits(result.rows, table, search)))) {
+    const row = rows.get(hitKey(hit))
+    const table = search.tables[hit.table]
+    if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[4], row[5], hit.score))
+  }
+  return { documents: distinct.documents, isAll: results.every(({ isAll }) => isAll) }
 }
 
 const exact: VectorPlan = { kind: 'exact' }
-const settingsOf = (plan: VectorPlan | undefined) => (plan?.kind === 'approximate' ? plan.settings : [])
+const settingsOf = (plan: VectorPlan) => (plan.kind === 'approximate' ? plan.settings : [])
+
+function vectorStep(search: Search, one: TableSearch, limit: number, hasTexts: boolean) {
+  const plan = vectorPlan(one.table.described, one.size, limit)
+  return { plan, step: stepOf(vectorStatement(search, one, plan, limit, hasTexts)) }
+}
+
+/** `isAll`: there are no others. */
+type Nearest = { readonly rows: readonly TextRow[]; readonly isAll: boolean }
+
+/** Searches exactly where an index has found too few rows: the filter accepts none of those near the vector, or the index does not hold all rows. */
+async function complete(
+  connection: Connection,
+  search: Search,
+  one: TableSearch,
+  plan: VectorPlan,
+  rows: readonly TextRow[],
+  limit: number,
+  hasTexts: boolean,
+): Promise<Nearest> {
+  if (plan.kind === 'exact') return { rows, isAll: rows.length < limit }
+  const accepted = Number(rows[0]?.[3] ?? rows.length)
+  if (accepted >= plan.needed) return { rows, isAll: false }
+  const step = stepOf(vectorStatement(search, one, exact, limit, hasTexts))
+  // The settings before may have ended with their transaction.
+  const [all = []] = await runSteps(connection, [settingsStep(), step])
+  learn(search, one, all.length, limit)
+  return { rows: all, isAll: all.length < limit }
+}
 
 const vectorHits = (rows: readonly TextRow[], table: number, { minSimilarity }: Search): readonly Hit[] =>
   rows
@@ -183,24 +214,24 @@ function rankedHits(
 }
 
 async function armLists(connection: Connection, search: Search, limit: number) {
-  const steps: Step[] = [beginStep, settingsStep()]
-  for (const one of search.tables) {
-    if (one.plan !== undefined) {
-      steps.push(...moreSettings(settingsOf(one.plan)), stepOf(vectorStatement(search, one, one.plan, limit, false)))
-    }
-    if (one.lexical !== undefined) steps.push(stepOf(lexicalStatement(search, one, one.lexical, limit)))
-  }
-  const results = [...(await runSteps(connection, steps))]
+  const arms = search.tables.map(one => ({
+    vector: search.vector === undefined ? undefined : vectorStep(search, one, limit, false),
+    lexical: one.lexical === undefined ? undefined : stepOf(lexicalStatement(search, one, one.lexical, limit)),
+  }))
+  const steps = arms.flatMap(({ vector, lexical }) => [
+    ...(vector === undefined ? [] : [...moreSettings(settingsOf(vector.plan)), vector.step]),
+    ...(lexical === undefined ? [] : [lexical]),
+  ])
+  const results = [...(await runSteps(connection, [beginStep, settingsStep(), ...steps]))]
   const vectorLists: (readonly Hit[])[] = []
   const lexicalLists: (readonly Hit[])[] = []
   for (const [place, one] of search.tables.entries()) {
-    let rows = one.plan === undefined ? [] : (results.shift() ?? [])
-    if (one.plan?.kind === 'approximate' && rows.length < limit) {
-      ;[rows = []] = await runSteps(connection, [stepOf(vectorStatement(search, one, exact, limit, false))])
-      learn(search, one, rows.length, limit)
+    const { vector, lexical } = arms[place] ?? {}
+    if (vector !== undefined) {
+      const nearest = await complete(connection, search, one, vector.plan, results.shift() ?? [], limit, false)
+      vectorLists.push(vectorHits(nearest.rows, place, search))
     }
-    vectorLists.push(vectorHits(rows, place, search))
-    lexicalLists.push(one.lexical === undefined ? [] : lexicalHits(results.shift() ?? [], place))
+    if (lexical !== undefined) lexicalLists.push(lexicalHits(results.shift() ?? [], place))
   }
   return { vectorLists, lexicalLists }
 }

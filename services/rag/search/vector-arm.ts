@@ -4,10 +4,16 @@ import type { Parameters } from './parameters.ts'
 import type { DescribedTable, Operator, VectorIndex } from './table.ts'
 import type { FilterCondition } from './types.ts'
 
-/** `approximate`: in the order of the index, which leaves out some rows. */
+/** `approximate`: by the order of an index, of which `scanned` rows are read before the filter. Fewer rows of the filter among them than `needed` are not enough. */
 export type VectorPlan =
   | { readonly kind: 'exact' }
-  | { readonly kind: 'approximate'; readonly index: VectorIndex; readonly settings: readonly Setting[] }
+  | {
+      readonly kind: 'approximate'
+      readonly index: VectorIndex
+      readonly settings: readonly Setting[]
+      readonly scanned: number
+      readonly needed: number
+    }
 
 export type Setting = readonly [name: string, value: string]
 
@@ -15,7 +21,9 @@ export type Setting = readonly [name: string, value: string]
 type Wanted = { readonly limit: number; readonly hasTexts: boolean }
 
 /** No column of a table is likely to have such a name. */
-const [distanceName, similarityName] = ['"~distance"', '"~similarity"']
+const [distanceName, similarityName, acceptedName] = ['"~distance"', '"~similarity"', '"~accepted"']
+
+type Conditions = { readonly condition: FilterCondition; readonly indexed: FilterCondition }
 
 const vectorText = (vector: readonly number[]): string => `[${vector.join(',')}]`
 
@@ -31,13 +39,14 @@ export const operatorOf = (plan: VectorPlan, { vector }: DescribedTable): Operat
   plan.kind === 'approximate' ? plan.index.operator : (vector.indexes[0]?.operator ?? '<=>')
 
 /**
- * Columns `row_key`, `score` and `similarity` (by cosine), with texts also `id` and `content`; the nearest first. Rows at equal distance are in the order of where they are.
+ * Columns `row_key`, `score`, `similarity` (by cosine) and `accepted` (how many rows of those scanned the filter accepts), with texts also `id` and `content`; the nearest first. Rows at equal distance are in the order of where they are. `indexed`:
+ * what a partial index needs to be used.
  */
 export function vectorSql(
   described: DescribedTable,
   plan: VectorPlan,
   vector: readonly number[],
-  condition: FilterCondition,
+  { condition, indexed }: Conditions,
   parameters: Parameters,
   { limit, hasTexts }: Wanted,
 ): string {
@@ -58,6 +67,7 @@ export function vectorSql(
   const order = isExact
     ? `${distance}, ${identity.tie}`
     : `${plan.index.expression} OPERATOR(${column.schema}.${operator}) ${place}::${column.schema}.${plan.index.type}`
+  const isAccepted = isExact || condition === undefined ? '' : ` AND ${acceptedName}`
   const content = `t.${quoteIdentifier(table.textColumn)}`
   const isCosine = operator === '<=>'
   // What is made of these columns is made for the rows that are found only.
@@ -66,76 +76,88 @@ export function vectorSql(
     ...(hasTexts ? [content] : []),
     `${distance} AS ${distanceName}`,
     ...(isCosine ? [] : [`1 - ${distanceBy('<=>')} AS ${similarityName}`]),
+    ...(isAccepted === '' ? [] : [`(${condition}) AS ${acceptedName}`]),
   ])
   const shown = [
     `${table.rowExpression} AS row_key`,
     `${scores[operator]} AS score`,
     `${isCosine ? scores['<=>'] : similarityName} AS similarity`,
+    `${isAccepted === '' ? 'NULL' : 'count(*) OVER ()'} AS accepted`,
     ...(hasTexts ? [`${table.idExpression} AS id`, `${content}::pg_catalog.text AS content`] : []),
   ]
-  const filter = [`${column.expression} IS NOT NULL`, ...(condition === undefined ? [] : [condition])].join(' AND ')
+  const inner = isExact ? condition : indexed
+  const filter = [`${column.expression} IS NOT NULL`, ...(inner === undefined ? [] : [inner])].join(' AND ')
   // Materialized, and ordered by a sum: else the planner would believe in the order of the index.
   return `WITH nearest AS MATERIALIZED (
 SELECT ${[...carried].join(', ')}
 FROM ${quoteIdentifier(table.schema)}.${quoteIdentifier(table.name)} AS t
 WHERE ${filter}
-ORDER BY ${order} LIMIT ${limit})
-SELECT ${shown.join(', ')} FROM nearest AS t WHERE ${distanceName} <> 'NaN' ORDER BY ${distanceName} + 0, ${identity.tie}`
+ORDER BY ${order} LIMIT ${isExact ? limit : plan.scanned})
+SELECT ${shown.join(', ')} FROM nearest AS t WHERE ${distanceName} <> 'NaN'${isAccepted} ORDER BY ${distanceName} + 0, ${identity.tie} LIMIT ${limit}`
 }
+
+/** A larger table should have an index. */
+export const mostUnindexed = 10_000
 
 /** In rows. */
 export type Size = {
   /** That the filters accept, as the planner estimates. */
   readonly matching: number
   readonly all: number
+  readonly isFiltered: boolean
 }
 
-/** Up to so many rows an exact scan takes a few milliseconds, and misses nothing. */
-export const mostExact = 10_000
-/** The same where the filter accepts most of the table, so that an index reads few rows in vain. */
-const mostExactUnfiltered = 2_000
-const weakFilter = 0.25
+/** Microseconds for a row: of an exact scan, of what that has to read to find the rows of a filter, and of the scan of an index. */
+const costs = { compared: 1, read: 0.1, scanned: 10 }
+/** Rows that an index should find are scanned so many times over: where a filter has to do with the vectors, its rows are not as dense everywhere. */
+const surplus = 2
+/** Where a filter accepts so much less near the vector than elsewhere, the rows that it accepts are at the edge of what was scanned, where an index misses some. */
+const leastDensity = 0.25
+const mostScanned = 100_000
 
-/** How the table is best searched. */
-export function vectorPlan({ vector, pgvector }: DescribedTable, { matching, all }: Size, limit: number): VectorPlan {
+/**
+ * How the table is best searched. An index is scanned without the filter, and the rows that the filter accepts are the nearest of all that it accepts. A scan with the filter would go on until it has
+ * enough rows, and returns the first that it meets: where the filter accepts only rows far from the vector, it misses a fifth of the nearest.
+ */
+export function vectorPlan(
+  { vector, pgvector }: DescribedTable,
+  { matching, all, isFiltered }: Size,
+  limit: number,
+): VectorPlan {
   const [index] = vector.indexes
-  const most = matching >= weakFilter * all ? mostExactUnfiltered : mostExact
-  if (index === undefined || matching <= most) return { kind: 'exact' }
-  return {
-    kind: 'approximate',
-    index,
-    settings: indexSettings(index, pgvector, Math.max(all, matching) / matching, limit),
-  }
+  if (index === undefined) return { kind: 'exact' }
+  const wanted = isFiltered ? Math.ceil((surplus * limit * Math.max(all, matching)) / Math.max(1, matching)) : limit
+  const settings = indexSettings(index, pgvector, wanted)
+  const exactCost = costs.compared * matching + costs.read * all
+  if (wanted > mostScanned || costs.scanned * Math.max(leastCandidates, wanted) > exactCost) return { kind: 'exact' }
+  const scanned = isFiltered ? Math.max(leastCandidates, wanted) : limit
+  const expected = scanned * Math.min(1, matching / Math.max(1, all))
+  const needed = isFiltered ? Math.ceil(Math.max(limit / surplus, leastDensity * expected)) : limit
+  return { kind: 'approximate', index, settings, scanned, needed }
 }
 
 /** From this version an index scan can go on until enough rows have passed the filter. */
 const iterativeScans = 800
-const leastCandidates = 200
+const leastCandidates = 400
 const mostCandidates = 1_000
-const [leastScanned, mostScanned] = [20_000, 200_000]
+const leastTuples = 20_000
 /** Of work_mem. A scan that goes on remembers what it has seen. */
 const memoryMultiplier = 8
 const probedPart = 0.1
 const leastProbes = 10
 
-/** `read`: how many rows are read for one that the filter accepts. */
-function indexSettings(
-  { method, lists }: VectorIndex,
-  pgvector: number,
-  read: number,
-  limit: number,
-): readonly Setting[] {
+/** For a scan of so many rows. */
+function indexSettings({ method, lists }: VectorIndex, pgvector: number, scanned: number): readonly Setting[] {
   const isIterative = pgvector >= iterativeScans
   switch (method) {
     case 'hnsw': {
-      const candidates = Math.min(mostCandidates, isIterative ? Math.max(leastCandidates, 2 * limit) : mostCandidates)
-      const scanned = Math.min(mostScanned, Math.max(leastScanned, Math.ceil(4 * limit * read)))
+      const candidates = isIterative ? leastCandidates : Math.min(mostCandidates, Math.max(leastCandidates, scanned))
       return [
         ['hnsw.ef_search', String(candidates)],
         ...(isIterative
           ? ([
               ['hnsw.iterative_scan', 'relaxed_order'],
-              ['hnsw.max_scan_tuples', String(scanned)],
+              ['hnsw.max_scan_tuples', String(Math.max(leastTuples, 2 * scanned))],
               ['hnsw.scan_mem_multiplier', String(memoryMultiplier)],
             ] as const)
           : []),
