@@ -1,0 +1,89 @@
+/** A judged collection behind a server: loaded as a user would load it, by a real embedding model, and asked over HTTP. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { connectionAddress } from '../../../postgres/address.ts'
+import { createEmbedder } from '../../../providers/embedding.ts'
+import { startProviderDouble } from '../../../providers/testing/double.ts'
+import { startEmbeddingModel } from '../../../testing/embedding-model.ts'
+import type { TestPostgres } from '../../../testing/postgres.ts'
+import { startRag } from '../../index.ts'
+import { sourceFiles } from '../../load/documents/files.ts'
+import { load } from '../../load/load.ts'
+import { settingsOf } from '../../testing/settings.ts'
+import { judgedQueries } from '../collection.ts'
+import { type Arm, evaluate } from '../evaluate.ts'
+
+const table = {
+  schema: undefined,
+  name: 'collection',
+  textColumn: 'content',
+  vectorColumn: 'embedding',
+  idColumn: 'id',
+  filter: undefined,
+}
+const depth = 110
+
+async function loadCollection(postgres: TestPostgres, folder: string, url: string): Promise<void> {
+  await load({
+    address: connectionAddress(postgres.uri('postgres'), {}),
+    table,
+    embedder: createEmbedder({ provider: 'openai', model: 'm', apiKey: undefined, baseUrl: url, timeoutMs: 120_000 }),
+    files: await sourceFiles(['corpus.jsonl'], folder),
+    // Each document is one passage; the model reads its beginning.
+    maximumTokens: 8_000,
+    ...{ batchSize: 16, parallel: 2, lockWaitMs: 0 },
+    ...{ prune: false, replace: false, halfPrecision: false, language: 'english' },
+    onProgress: () => {},
+    signal: new AbortController().signal,
+  })
+}
+
+/** undefined: the model cannot be had. `folder` has corpus.jsonl, queries.jsonl and qrels.tsv. */
+export async function judgeOverHttp(postgres: TestPostgres, folder: string) {
+  const model = await startEmbeddingModel()
+  if (model === undefined) return undefined
+  const chat = await startProviderDouble()
+  try {
+    await loadCollection(postgres, folder, model.url)
+    const pipeline = (name: string, search: string) => `
+  - name: ${name}
+    database: { host: 127.0.0.1, port: ${postgres.port} }
+    tables: [{ table: collection, text_column: content, vector_column: embedding, id_column: document }]
+    embedding_llm: { provider: openai, model: m, base_url: "${model.url}" }
+    rag_llm: { provider: openai, model: m, base_url: "${chat.url}" }
+    search: ${search}`
+    const settings = settingsOf(
+      `server: { port: 0 }\npipelines:${pipeline('lexical', '{ vector_weight: 0 }')}${pipeline('vector', '{ hybrid_enabled: false }')}${pipeline('hybrid', '{}')}`,
+    )
+    const service = await startRag({ read: () => settings, logger: pino({ level: 'silent' }) })
+    try {
+      const arms = settings.pipelines.map(
+        ({ name }): Arm => ({
+          name,
+          find: query => ask(`http://127.0.0.1:${service.address.port}/v1/pipelines/${name}`, query),
+        }),
+      )
+      const read = (name: string) => readFileSync(join(folder, name), 'utf8')
+      const options = { parallel: 4, onProgress: () => {}, signal: new AbortController().signal }
+      return await evaluate(judgedQueries(read('queries.jsonl'), read('qrels.tsv')), arms, options)
+    } finally {
+      await service.stop()
+    }
+  } finally {
+    await chat.stop()
+    await model.stop()
+  }
+}
+
+/** Ids of the sources, the best first. */
+async function ask(url: string, query: string): Promise<readonly string[]> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ query, top_n: depth, include_sources: true }),
+  })
+  const answer = await response.json()
+  if (!response.ok) throw new Error(JSON.stringify(answer))
+  return (answer as { sources: { id: string }[] }).sources.map(({ id }) => id)
+}
