@@ -21,7 +21,7 @@ const usualColumn = 'document'
 const evenWeight = 0.5
 
 /** Settings of the arms by name. */
-export function armSettings(settings: PipelineSettings): readonly (readonly [string, PipelineSettings])[] {
+function armSettings(settings: PipelineSettings): readonly (readonly [string, PipelineSettings])[] {
   const plain = { ...settings, hybridEnabled: true, rerank: undefined }
   const { vectorWeight: weight } = settings
   const vectorWeight = weight > 0 && weight < 1 ? weight : evenWeight

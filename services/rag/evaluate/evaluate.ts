@@ -6,10 +6,10 @@ import { hasRelevant, type Metrics, metricNames, metricsOf } from './metrics.ts'
 /** Finds documents by their ids as judgements name them, the best first. */
 export type Arm = { readonly name: string; readonly find: (query: string) => Promise<readonly string[]> }
 
-export type MetricName = keyof Metrics
+type MetricName = keyof Metrics
 type Intervals = Readonly<Record<MetricName, Interval>>
 
-export type Evaluation = {
+type Evaluation = {
   readonly queries: number
   /** Queries without a relevant document, which no ranking can answer; they are not counted. */
   readonly unanswerable: number
