@@ -216,7 +216,15 @@ test('Retry-After is seconds or a date', () => {
 })
 
 test('a provider that is silent for longer than a connection lasts is not asked again', () => {
-  const endpoint = { provider: 'openai', base: 'http://h/v1', headers: {}, secret: undefined, timeoutMs: 1 }
+  const endpoint = {
+    provider: 'openai',
+    base: 'http://h/v1',
+    headers: {},
+    secrets: [],
+    timeoutMs: 1,
+    attemptTimeoutMs: 1,
+    retries: 3,
+  }
   const cause = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' })
   expect(brokenOff(new TypeError('fetch failed', { cause }), endpoint)).toMatchObject({ kind: 'timeout' })
   expect(brokenOff(new TypeError('fetch failed'), endpoint)).toMatchObject({ failure: { kind: 'unreachable' } })

@@ -13,6 +13,12 @@ export type EndpointSettings = {
   readonly baseUrl: string | undefined
   /** Of one request to the provider, with the tries that it takes. */
   readonly timeoutMs: number
+  /** Of one try; undefined: as long as the request may take. */
+  readonly attemptTimeoutMs?: number
+  /** Sent with each request. They replace those of the provider's protocol. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** How often a request is sent again that a busy or failing provider did not answer. */
+  readonly retries?: number
 }
 
 export type Endpoint = {
@@ -20,10 +26,16 @@ export type Endpoint = {
   /** Without a slash at its end. */
   readonly base: string
   readonly headers: Readonly<Record<string, string>>
-  /** What must not be told to anyone. */
-  readonly secret: string | undefined
+  /** What no error may repeat. */
+  readonly secrets: readonly string[]
   readonly timeoutMs: number
+  readonly attemptTimeoutMs: number
+  readonly retries: number
 }
+
+const usualRetries = 3
+/** Shorter values of headers are names and versions rather than keys. */
+const shortestSecret = 8
 
 /** Prefixes of paths belong to the protocol: a base that is a host alone takes the path of the default. */
 function baseOf({ provider, defaultBaseUrl }: Protocol, configured: string | undefined): string {
@@ -40,13 +52,31 @@ function baseOf({ provider, defaultBaseUrl }: Protocol, configured: string | und
   return url.origin + path.replace(/\/+$/, '')
 }
 
+/** A value such as `Bearer KEY` is a secret, and so is its last word. */
+const secretsOf = (apiKey: string | undefined, headers: readonly string[]): readonly string[] =>
+  [
+    ...(apiKey === undefined ? [] : [apiKey]),
+    ...headers
+      .flatMap(value => [value, value.split(' ').at(-1) ?? ''])
+      .filter(({ length }) => length >= shortestSecret),
+  ]
+    .filter(secret => secret !== '')
+    // The longest first, so that no part of one is left.
+    .toSorted((one, other) => other.length - one.length)
+
 /** @throws ProviderError where the base URL cannot be used */
-export const endpointOf = (protocol: Protocol, { apiKey, baseUrl, timeoutMs }: EndpointSettings): Endpoint => ({
-  provider: protocol.provider,
-  base: baseOf(protocol, baseUrl),
-  headers: apiKey === undefined ? {} : protocol.keyHeaders(apiKey),
-  secret: apiKey,
-  timeoutMs,
-})
+export function endpointOf(protocol: Protocol, settings: EndpointSettings): Endpoint {
+  const { apiKey, baseUrl, timeoutMs, attemptTimeoutMs = timeoutMs, headers = {}, retries = usualRetries } = settings
+  const own = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const)
+  return {
+    provider: protocol.provider,
+    base: baseOf(protocol, baseUrl),
+    headers: { ...(apiKey !== undefined && protocol.keyHeaders(apiKey)), ...Object.fromEntries(own) },
+    secrets: secretsOf(apiKey, Object.values(headers)),
+    timeoutMs,
+    attemptTimeoutMs: Math.min(timeoutMs, attemptTimeoutMs),
+    retries,
+  }
+}
 
 export const bearer = (key: string) => ({ authorization: `Bearer ${key}` })

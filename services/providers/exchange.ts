@@ -18,7 +18,8 @@ export type Sent = {
 
 export type Question<Answer> = Sent & { readonly answer: z.ZodType<Answer>; readonly maximumBytes: number }
 
-const retries = { limited: 3, unreachable: 1 }
+/** A broken connection and a try that took too long are no load on the provider: one more try each. */
+const otherRetries = 1
 const firstPauseMs = 250
 
 /** What another try may mend, and after how long at least. */
@@ -57,8 +58,8 @@ async function readBounded(response: Response, maximumBytes: number, provider: s
 const maximumDetail = 300
 const maximumErrorBytes = 65_536
 
-/** What a provider says of a refusal, in one line, the key struck out. */
-export function detailOf(text: string, secret: string | undefined): string {
+/** What a provider says of a refusal, in one line, secrets struck out. */
+export function detailOf(text: string, secrets: readonly string[]): string {
   const said =
     /"message"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ??
     /"(?:error|detail)"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1]
@@ -68,26 +69,26 @@ export function detailOf(text: string, secret: string | undefined): string {
   } catch {
     // Not JSON after all: the text as it came.
   }
-  const line = (secret === undefined || secret === '' ? plain : plain.replaceAll(secret, '***'))
+  const line = secrets
+    .reduce((all, secret) => all.replaceAll(secret, '***'), plain)
     .replace(/\s+/g, ' ')
     .trim()
   return line.length > maximumDetail ? `${line.slice(0, maximumDetail)}...` : line
 }
 
-function failureOf(response: Response, text: string, { provider, secret }: Endpoint): ProviderError | Passing {
+function failureOf(response: Response, text: string, { provider, secrets }: Endpoint): ProviderError | Passing {
   const { status } = response
-  const detail = detailOf(text, secret)
-  const because = detail === '' ? '' : `: ${detail}`
+  const said = detailOf(text, secrets)
   if (status === 401 || status === 403) {
     // What is said of a key often repeats a part of it.
     return new ProviderError('refused', provider, `refused the API key (HTTP ${status})`, status)
   }
   if (status === 429 || status >= 500) {
     const problem = status === 429 ? 'limits how much it is asked' : 'failed'
-    const failure = new ProviderError('limited', provider, `${problem} (HTTP ${status})${because}`, status)
+    const failure = new ProviderError('limited', provider, `${problem} (HTTP ${status})`, status, said)
     return new Passing(failure, retryAfterMs(response.headers.get('retry-after'), Date.now()))
   }
-  return new ProviderError('refused', provider, `refused the request (HTTP ${status})${because}`, status)
+  return new ProviderError('refused', provider, `refused the request (HTTP ${status})`, status, said)
 }
 
 /** Returns a response whose status is one of success, with its body still to be read. */
@@ -101,7 +102,7 @@ export async function send(
   const json = body === undefined ? {} : { 'content-type': 'application/json' }
   const response = await fetch(base + path, {
     method: body === undefined ? 'GET' : 'POST',
-    headers: { accept, ...json, ...headers, ...extra },
+    headers: { ...extra, ...headers, ...json, accept },
     body: body === undefined ? null : JSON.stringify(body),
     redirect: 'manual',
     signal,
@@ -161,8 +162,46 @@ export const exchange = <Answer>(
   signal: AbortSignal,
 ): Promise<Answer> => withRetries(endpoint, signal, limit => attempt(endpoint, question, limit))
 
+/** Aborts what is begun after a time. Its timer is cleared at the end: there are many requests in the time that one may take. */
+class Limit {
+  readonly #controller = new AbortController()
+  readonly #timer: NodeJS.Timeout
+
+  constructor(ms: number) {
+    this.#timer = setTimeout(() => this.#controller.abort(), ms)
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+  }
+}
+
+/** What one try fails with, as an error of this module. */
+async function triedOnce<Result>(
+  endpoint: Endpoint,
+  outer: AbortSignal,
+  attemptOnce: (limit: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const limit = new Limit(endpoint.attemptTimeoutMs)
+  try {
+    return await attemptOnce(AbortSignal.any([outer, limit.signal]))
+  } catch (error) {
+    if (limit.signal.aborted) throw new Passing(lateAfter(endpoint.attemptTimeoutMs, endpoint))
+    throw error instanceof ProviderError || error instanceof Passing ? error : brokenOff(error, endpoint)
+  } finally {
+    limit.end()
+  }
+}
+
+const lateAfter = (ms: number, { provider }: Endpoint) =>
+  new ProviderError('timeout', provider, `did not answer within ${ms} ms`)
+
 /**
- * Makes attempts until one succeeds, fails for good, or the time limit has passed. `limit` is aborted with the signal, and by the time limit.
+ * Makes attempts until one succeeds, fails for good, or the time limit has passed. `limit` is aborted with the signal, and by the time limits.
  * @throws ProviderError; what the signal is aborted with
  */
 export async function withRetries<Result>(
@@ -170,27 +209,30 @@ export async function withRetries<Result>(
   signal: AbortSignal,
   attemptOnce: (limit: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
-  const deadline = performance.now() + endpoint.timeoutMs
-  const timeUp = AbortSignal.timeout(endpoint.timeoutMs)
-  const both = AbortSignal.any([signal, timeUp])
-  const tooLate = () =>
-    new ProviderError('timeout', endpoint.provider, `did not answer within ${endpoint.timeoutMs} ms`)
-  const tries = { limited: 0, unreachable: 0 }
-  for (;;) {
-    signal.throwIfAborted()
-    try {
-      return await attemptOnce(both)
-    } catch (error) {
+  const { timeoutMs } = endpoint
+  const deadline = performance.now() + timeoutMs
+  const whole = new Limit(timeoutMs)
+  const outer = AbortSignal.any([signal, whole.signal])
+  const left = { limited: endpoint.retries, other: otherRetries }
+  let pauseMs = firstPauseMs
+  try {
+    for (;;) {
       signal.throwIfAborted()
-      if (timeUp.aborted) throw tooLate()
-      const failed = error instanceof ProviderError || error instanceof Passing ? error : brokenOff(error, endpoint)
-      if (failed instanceof ProviderError) throw failed
-      const { failure, waitMs } = failed
-      const kind = failure.kind === 'limited' ? 'limited' : 'unreachable'
-      const spread = firstPauseMs * 2 ** tries[kind] * (0.75 + Math.random() / 2)
-      const wait = Math.max(waitMs, spread)
-      if (tries[kind]++ >= retries[kind] || performance.now() + wait >= deadline) throw failure
-      await pause(wait, undefined, { signal: both }).catch(() => undefined)
+      try {
+        return await triedOnce(endpoint, outer, attemptOnce)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (whole.signal.aborted) throw lateAfter(timeoutMs, endpoint)
+        if (!(error instanceof Passing)) throw error
+        const { failure, waitMs } = error
+        const wait = Math.max(waitMs, pauseMs * (0.75 + Math.random() / 2))
+        pauseMs *= 2
+        if (left[failure.kind === 'limited' ? 'limited' : 'other']-- <= 0 || performance.now() + wait >= deadline)
+          throw failure
+        await pause(wait, undefined, { signal: outer }).catch(() => undefined)
+      }
     }
+  } finally {
+    whole.end()
   }
 }

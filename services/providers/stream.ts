@@ -34,10 +34,16 @@ function dataOf(line: string, format: StreamFormat): string | undefined {
 }
 
 /** A provider that fails in the middle says so in a piece. */
-function pieceOf(data: string, { provider, secret }: Endpoint): unknown {
+function pieceOf(data: string, { provider, secrets }: Endpoint): unknown {
   const piece = parseJson(data, provider)
   if (typeof piece === 'object' && piece !== null && 'error' in piece && piece.error)
-    throw new ProviderError('limited', provider, `failed in the middle of its answer: ${detailOf(data, secret)}`)
+    throw new ProviderError(
+      'limited',
+      provider,
+      'failed in the middle of its answer',
+      undefined,
+      detailOf(data, secrets),
+    )
   return piece
 }
 
@@ -92,9 +98,9 @@ export async function* streamPieces(
   question: StreamQuestion,
   signal: AbortSignal,
 ): AsyncGenerator<unknown> {
-  const { provider, timeoutMs } = endpoint
+  const { provider, attemptTimeoutMs: pauseMs } = endpoint
   const { response, body } = await withRetries(endpoint, signal, limit => begin(endpoint, question, limit))
-  const silence = new Silence(timeoutMs, body)
+  const silence = new Silence(pauseMs, body)
   const abort = () => body.abort(signal.reason)
   if (signal.aborted) abort()
   signal.addEventListener('abort', abort)
@@ -105,7 +111,7 @@ export async function* streamPieces(
     }
   } catch (error) {
     signal.throwIfAborted()
-    if (silence.isTooLong) throw new ProviderError('timeout', provider, `sent nothing more for ${timeoutMs} ms`)
+    if (silence.isTooLong) throw new ProviderError('timeout', provider, `sent nothing more for ${pauseMs} ms`)
     if (error instanceof ProviderError) throw error
     const broken = brokenOff(error, endpoint)
     throw broken instanceof ProviderError ? broken : broken.failure

@@ -2,7 +2,7 @@
  * Providers for tests: one server on 127.0.0.1 that speaks the protocols of all of them, and refuses what they would refuse. What it says is a function of what it is asked, or a
  * failure that was put in its way.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { z } from 'zod'
 import { type Language, type Reply, type Understood, understand } from './languages.ts'
@@ -15,9 +15,17 @@ type Trouble =
   | 'fail midway'
   | 'end midway'
   | 'hang midway'
+  | 'reset midway'
+  /** Pieces for ever. */
+  | 'endless'
   | 'reset'
 
-type Seen = { readonly path: string; readonly body: unknown; readonly understood?: Understood }
+type Seen = {
+  readonly path: string
+  readonly body: unknown
+  readonly headers: IncomingHttpHeaders
+  readonly understood?: Understood
+}
 
 export type ProviderDouble = {
   readonly url: string
@@ -25,6 +33,8 @@ export type ProviderDouble = {
   readonly seen: Seen[]
   /** Each is met once, by the next questions. */
   readonly troubles: Trouble[]
+  /** How many questions are being answered. */
+  open(): number
   stop(): Promise<void>
 }
 
@@ -32,6 +42,8 @@ type Behaviour = {
   readonly key?: string
   readonly embed?: (text: string, purpose: string) => readonly number[] | Promise<readonly number[]>
   readonly reply?: (question: Understood, language: Language) => Reply
+  /** The score of a document. */
+  readonly rank?: (query: string, document: string) => number
 }
 
 const listBody = z.object({
@@ -51,6 +63,19 @@ const geminiBatch = z.object({
     )
     .max(100),
 })
+
+const rerankBody = z.strictObject({
+  query: z.string(),
+  documents: z.array(z.string()).min(1).max(1_000),
+  model: z.string(),
+  top_k: z.int().min(1),
+})
+
+function rankAll(body: unknown, rank: (query: string, document: string) => number): object {
+  const { query, documents, top_k } = rerankBody.parse(body)
+  const ranked = documents.map((document, index) => ({ index, relevance_score: rank(query, document) }))
+  return { object: 'list', data: ranked.toSorted((a, b) => b.relevance_score - a.relevance_score).slice(0, top_k) }
+}
 
 async function bodyOf(request: IncomingMessage): Promise<unknown> {
   const pieces: Buffer[] = []
@@ -82,7 +107,7 @@ const models = {
 }
 
 export async function startProviderDouble(behaviour: Behaviour = {}): Promise<ProviderDouble> {
-  const { key, embed = text => [text.length, 1, 0], reply = () => ({ text: 'Well.' }) } = behaviour
+  const { key, embed = text => [text.length, 1, 0], reply = () => ({ text: 'Well.' }), rank = () => 0.5 } = behaviour
   const seen: Seen[] = []
   const troubles: Trouble[] = []
 
@@ -114,11 +139,11 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     const body = await bodyOf(request)
     const language = languageOf(path)
     const understood = language === undefined ? undefined : understand[language](body)
-    seen.push({ path: request.url ?? '', body, ...(understood && { understood }) })
+    seen.push({ path: request.url ?? '', headers: request.headers, body, ...(understood && { understood }) })
     if (language !== undefined && understood !== undefined)
       return wholeOrPieces(language, reply(understood, language), isStreamed(path, body))
     if (request.method === 'GET') return Object.entries(models).find(([at]) => at === path)?.[1]
-    return embedAll(path, body)
+    return path === '/v1/rerank' ? rankAll(body, rank) : embedAll(path, body)
   }
 
   /** A chunk in the middle of each piece: where bytes are cut says nothing. */
@@ -135,6 +160,15 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(first + second)
     if (trouble === 'fail midway') response.end(failureIn[language])
     else if (trouble === 'end midway') response.end()
+    else if (trouble === 'reset midway') setTimeout(() => request.socket.resetAndDestroy(), 20)
+    else if (trouble === 'endless') goOn(response, second)
+  }
+
+  /** No faster than the reader takes them. */
+  function goOn(response: ServerResponse, piece: string): void {
+    if (response.destroyed) return
+    if (response.write(piece.repeat(100))) setImmediate(() => goOn(response, piece))
+    else response.once('drain', () => goOn(response, piece))
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -143,7 +177,8 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
         .writeHead(status, { 'content-type': 'application/json', ...headers })
         .end(typeof body === 'string' ? body : JSON.stringify(body))
     const trouble = troubles.shift()
-    if (trouble !== undefined) seen.push({ path: request.url ?? '', body: await bodyOf(request) })
+    if (trouble !== undefined)
+      seen.push({ path: request.url ?? '', headers: request.headers, body: await bodyOf(request) })
     if (trouble === 'hang') return
     if (trouble === 'reset') return void request.socket.resetAndDestroy()
     if (typeof trouble === 'string') return breakMidway(trouble, request, response)
@@ -161,13 +196,21 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     }
   }
 
-  const server = createServer((request, response) => void serve(request, response))
+  let open = 0
+  const server = createServer((request, response) => {
+    open += 1
+    response.once('close', () => {
+      open -= 1
+    })
+    void serve(request, response)
+  })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo // of a TCP server it is one
   return {
     url: `http://127.0.0.1:${port}`,
     seen,
     troubles,
+    open: () => open,
     stop: async () => {
       server.closeAllConnections()
       await new Promise(resolve => server.close(resolve))

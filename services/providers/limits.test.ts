@@ -1,0 +1,122 @@
+/** Settings of an endpoint: tries, time limits, headers; and reranking. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createChatProvider } from './chat/index.ts'
+import { createEmbedder } from './embedding.ts'
+import type { EndpointSettings } from './endpoint.ts'
+import { ProviderError } from './errors.ts'
+import { createReranker } from './rerank.ts'
+import { type ProviderDouble, startProviderDouble } from './testing/double.ts'
+
+const key = 'sk-secret-of-tests-0123456789'
+const token = 'gateway-token-987654'
+const never = new AbortController().signal
+let double: ProviderDouble
+
+beforeAll(async () => {
+  double = await startProviderDouble({ rank: (query, document) => (document.includes(query) ? 0.9 : 0.1) })
+})
+afterAll(() => double.stop())
+beforeEach(() => {
+  double.seen.length = 0
+  double.troubles.length = 0
+})
+
+const settings = (more: Partial<EndpointSettings> = {}) => ({
+  ...{ model: 'm', apiKey: key, baseUrl: double.url, timeoutMs: 5_000, retries: 1 },
+  ...more,
+})
+const embed = (more?: Partial<EndpointSettings>) =>
+  createEmbedder({ provider: 'openai', ...settings(more) }).embed(['text'], 'query', never)
+const failureOf = async (work: Promise<unknown>): Promise<ProviderError> => {
+  const error = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  if (error instanceof ProviderError) return error
+  throw new Error(`not the error of a provider: ${String(error)}`)
+}
+
+describe('tries', () => {
+  test('end after as many as the settings say, soon', async () => {
+    double.troubles.push(...Array.from({ length: 5 }, () => ({ status: 500 })))
+    const began = performance.now()
+    expect(await failureOf(embed())).toMatchObject({ kind: 'limited', status: 500 })
+    expect(double.seen).toHaveLength(2)
+    expect(performance.now() - began).toBeLessThan(2_000)
+    expect(await failureOf(embed({ retries: 0 }))).toMatchObject({ kind: 'limited' })
+    expect(double.seen).toHaveLength(3)
+  })
+
+  test('that take too long are ended, and one more is made', async () => {
+    double.troubles.push('hang')
+    expect(await embed({ attemptTimeoutMs: 100 })).toEqual([[4, 1, 0]])
+    double.troubles.push('hang', 'hang')
+    expect(await failureOf(embed({ attemptTimeoutMs: 100 }))).toMatchObject({
+      kind: 'timeout',
+      message: 'openai did not answer within 100 ms',
+    })
+    expect(double.seen).toHaveLength(4)
+    await vi.waitFor(() => expect(double.open()).toBe(0))
+  })
+})
+
+describe('headers of the settings', () => {
+  test('are sent beside those of the protocol, and replace them', async () => {
+    await embed({ headers: { 'X-Team': 'search', Authorization: `Bearer ${token}` } })
+    expect(double.seen[0]?.headers).toMatchObject({ 'x-team': 'search', authorization: `Bearer ${token}` })
+    expect(double.seen[0]?.headers['content-type']).toBe('application/json')
+  })
+
+  test('are in no error', async () => {
+    const echo = JSON.stringify({ error: { message: `no rights for ${token}, ${key}` } })
+    const chat = createChatProvider({
+      provider: 'anthropic',
+      ...settings({ headers: { 'X-Gateway': `Bearer ${token}` } }),
+    })
+    double.troubles.push({ status: 400, body: echo })
+    const error = await failureOf(chat.models(never))
+    expect(error.message).toBe('anthropic refused the request (HTTP 400): no rights for ***, ***')
+    expect(error.summary).toBe('anthropic refused the request (HTTP 400)')
+    expect(JSON.stringify(error) + error.stack).not.toMatch(new RegExp(`${token}|${key}`))
+  })
+})
+
+describe('reranking', () => {
+  const rerank = (depth = 10, documents = ['a', 'about cats', 'c']) =>
+    createReranker({ provider: 'voyage', ...settings() }).rerank('cats', documents, depth, never)
+
+  test('returns the best first, as many as are wanted', async () => {
+    expect(await rerank()).toEqual([
+      { index: 1, score: 0.9 },
+      { index: 0, score: 0.1 },
+      { index: 2, score: 0.1 },
+    ])
+    expect(await rerank(1)).toEqual([{ index: 1, score: 0.9 }])
+    expect(await rerank(1, [])).toEqual([])
+    expect(double.seen).toHaveLength(2)
+    expect(double.seen[0]?.body).toEqual({
+      ...{ query: 'cats', documents: ['a', 'about cats', 'c'], model: 'm', top_k: 3 },
+    })
+  })
+
+  test.each([
+    { results: [{ index: 2, relevance_score: 1.5 }] },
+    [{ index: 2, score: 1.5 }],
+    { data: [{ index: 2, relevance_score: 1.5 }] },
+  ])('understands %j', async answer => {
+    double.troubles.push({ status: 200, body: JSON.stringify(answer) })
+    expect(await rerank()).toEqual([{ index: 2, score: 1.5 }])
+  })
+
+  test.each([
+    ['{"data":[{"index":3,"relevance_score":1}]}', 'ranked a document that it was not given'],
+    ['{"data":[{"index":1,"relevance_score":1},{"index":1,"relevance_score":1}]}', 'ranked a document twice'],
+    ['{"data":[{"index":1}]}', 'must be a list of an index and a relevance_score each'],
+    ['[]x', 'is not JSON'],
+  ])('refuses %s', async (body, problem) => {
+    double.troubles.push({ status: 200, body })
+    const error = await failureOf(rerank())
+    expect(error.kind).toBe('malformed')
+    expect(error.message).toContain(problem)
+  })
+})

@@ -1,0 +1,67 @@
+/**
+ * Reranking models over HTTP: Voyage, and servers whose endpoint has the same shape (Cohere, Jina, vLLM and Text Embeddings Inference name their list `results`, or send the list
+ * alone). A document without a score in the answer is left out.
+ */
+import { z } from 'zod'
+import { bearer, type EndpointSettings, endpointOf, type Protocol } from './endpoint.ts'
+import { ProviderError } from './errors.ts'
+import { exchange } from './exchange.ts'
+
+type RerankerSettings = EndpointSettings & { readonly provider: 'voyage'; readonly model: string }
+
+type Ranked = { readonly index: number; readonly score: number }
+
+/** @throws ProviderError; what the signal is aborted with */
+export type Reranker = {
+  /** Returns the best first, `depth` of them at most. `index`: the place in `documents`. */
+  rerank(query: string, documents: readonly string[], depth: number, signal: AbortSignal): Promise<readonly Ranked[]>
+}
+
+const protocol: Protocol = {
+  provider: 'voyage',
+  defaultBaseUrl: 'https://api.voyageai.com/v1',
+  keyHeaders: bearer,
+}
+
+const maximumBytes = 4_194_304
+
+const score = z.number()
+const entry = z
+  .object({ index: z.int().min(0), relevance_score: score.optional(), score: score.optional() })
+  .transform(({ index, relevance_score, score: other }, context): Ranked => {
+    const given = relevance_score ?? other
+    if (given !== undefined) return { index, score: given }
+    context.addIssue({ code: 'custom', message: 'must have a relevance_score' })
+    return z.NEVER
+  })
+const entries = z.array(entry)
+const answer = z.union(
+  [
+    z.object({ data: entries }).transform(({ data }) => data),
+    z.object({ results: entries }).transform(({ results }) => results),
+    entries,
+  ],
+  'must be a list of an index and a relevance_score each',
+)
+
+function checked(ranked: readonly Ranked[], count: number): readonly Ranked[] {
+  const seen = new Set(ranked.map(({ index }) => index))
+  if (seen.size !== ranked.length) throw new ProviderError('malformed', 'voyage', 'ranked a document twice')
+  if (ranked.some(({ index }) => index >= count))
+    throw new ProviderError('malformed', 'voyage', 'ranked a document that it was not given')
+  return ranked.toSorted((one, other) => other.score - one.score || one.index - other.index)
+}
+
+/** @throws ProviderError where the base URL cannot be used */
+export function createReranker(settings: RerankerSettings): Reranker {
+  const { model } = settings
+  const endpoint = endpointOf(protocol, settings)
+  return {
+    async rerank(query, documents, depth, signal) {
+      if (documents.length === 0) return []
+      const body = { query, documents, model, top_k: Math.min(depth, documents.length) }
+      const ranked = await exchange(endpoint, { path: '/rerank', body, answer, maximumBytes }, signal)
+      return checked(ranked, documents.length).slice(0, depth)
+    },
+  }
+}

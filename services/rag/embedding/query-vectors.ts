@@ -1,0 +1,61 @@
+/** The vectors of queries: those asked for last are kept, and equal queries at once are one request to the provider. Errors are not kept. */
+import { LRUCache } from 'lru-cache'
+import { ProviderError } from '../../providers/errors.ts'
+import type { Embedder } from '../../providers/types.ts'
+import { SharedWork } from './shared-work.ts'
+
+type Options = {
+  readonly embedder: Embedder
+  /** The provider has changed its model: what was kept is dropped. */
+  readonly onDimensionsChange: (before: number, now: number) => void
+  /** Of all that is kept. */
+  readonly maximumBytes?: number
+}
+
+const usualBytes = 8_388_608
+/** An entry of the cache, beside its text and its vector. */
+const entryBytes = 200
+
+export class QueryVectors {
+  readonly #options: Options
+  readonly #kept: LRUCache<string, Float32Array>
+  readonly #shared = new SharedWork<Float32Array>()
+  #dimensions: number | undefined
+
+  constructor(options: Options) {
+    const { maximumBytes = usualBytes } = options
+    this.#options = options
+    this.#kept = new LRUCache({
+      maxSize: maximumBytes,
+      maxEntrySize: maximumBytes,
+      sizeCalculation: (vector, text) => entryBytes + 2 * text.length + vector.byteLength,
+    })
+  }
+
+  /** @throws ProviderError; what the signal is aborted with */
+  async embed(text: string, signal: AbortSignal): Promise<readonly number[]> {
+    signal.throwIfAborted()
+    const vector = this.#kept.get(text) ?? (await this.#shared.run(text, signal, limit => this.#ask(text, limit)))
+    return Array.from(vector)
+  }
+
+  async #ask(text: string, signal: AbortSignal): Promise<Float32Array> {
+    const { embedder } = this.#options
+    const [numbers = []] = await embedder.embed([text], 'query', signal)
+    // As pgvector stores them.
+    const vector = Float32Array.from(numbers)
+    if (!vector.every(Number.isFinite))
+      throw new ProviderError('malformed', embedder.provider, 'sent a number that is too large for a vector')
+    this.#note(vector.length)
+    this.#kept.set(text, vector)
+    return vector
+  }
+
+  #note(dimensions: number): void {
+    const before = this.#dimensions
+    this.#dimensions = dimensions
+    if (before === undefined || before === dimensions) return
+    this.#kept.clear()
+    this.#options.onDimensionsChange(before, dimensions)
+  }
+}
