@@ -1,0 +1,110 @@
+/** Answers a question from the documents that a search has found, at once or as the model writes. Without documents the model is not asked. */
+import { ProviderError } from '../../providers/errors.ts'
+import type { ChatAnswer, ChatProvider, ChatRequest } from '../../providers/types.ts'
+import type { PipelineSettings } from '../configuration/types.ts'
+import { RagError } from '../errors.ts'
+import type { Answer, Question } from '../pipelines.ts'
+import { ofProvider } from '../provider-errors.ts'
+import { hasText } from './budget.ts'
+import { promptOf } from './prompt.ts'
+import { type CountTokens, tokenCounter } from './tokens.ts'
+
+type AnswererOptions = {
+  readonly settings: Pick<PipelineSettings, 'completion' | 'tokenBudget' | 'contextTokens' | 'systemPrompt'>
+  readonly chat: ChatProvider
+}
+
+const nothingFound = 'No relevant information found in the available documents.'
+
+/** A provider that goes on past `max_tokens` is stopped: no text of so few tokens is that long. */
+const charactersPerToken = 64
+const spareCharacters = 10_000
+
+export class Answerer {
+  readonly #settings: AnswererOptions['settings']
+  readonly #chat: ChatProvider
+
+  constructor({ settings, chat }: AnswererOptions) {
+    this.#settings = settings
+    this.#chat = chat
+  }
+
+  /** @throws RagError; what the signal is aborted with */
+  async answer(question: Question, signal: AbortSignal): Promise<Answer> {
+    if (!hasText(question.documents)) return { answer: nothingFound, tokensUsed: 0 }
+    const count = await tokenCounter()
+    const request = this.#requestOf(question, count)
+    const answered = await this.#chat.chat(request, signal).catch((error: unknown) => {
+      throw ofProvider(error, signal)
+    })
+    const answer = textOf(answered)
+    if (answer.trim() === '') throw this.#withoutText(answered)
+    return { answer, tokensUsed: tokensOf(request, answered, answer, count) }
+  }
+
+  /**
+   * Yields the text as it comes. Reading no further ends the request to the provider.
+   * @throws RagError, STREAMING_ERROR once there was text; what the signal is aborted with
+   */
+  async *answerStream(
+    question: Question,
+    signal: AbortSignal,
+  ): AsyncGenerator<string, { readonly tokensUsed: number }> {
+    if (!hasText(question.documents)) {
+      yield nothingFound
+      return { tokensUsed: 0 }
+    }
+    const count = await tokenCounter()
+    const request = this.#requestOf(question, count)
+    let text = ''
+    try {
+      for await (const event of this.#chat.stream(request, signal)) {
+        if (event.type === 'text') {
+          this.#checkLength(text.length + event.text.length)
+          text += event.text
+          yield event.text
+          continue
+        }
+        // Refusals of some providers are in the whole answer only.
+        if (text.trim() === '') {
+          text = textOf(event.answer)
+          if (text.trim() === '') throw this.#withoutText(event.answer)
+          yield text
+        }
+        return { tokensUsed: tokensOf(request, event.answer, text, count) }
+      }
+    } catch (error) {
+      throw ofProvider(error, signal, text === '' ? undefined : 'STREAMING_ERROR')
+    }
+    throw new RagError('STREAMING_ERROR', `${this.#chat.provider} ended its answer before it was complete`)
+  }
+
+  #requestOf(question: Question, count: CountTokens): ChatRequest {
+    const { completion, tokenBudget } = this.#settings
+    const messages = promptOf(question, this.#settings, count)
+    return { model: completion.model, tools: [], maximumTokens: tokenBudget, messages }
+  }
+
+  #checkLength(length: number): void {
+    const most = this.#settings.tokenBudget * charactersPerToken + spareCharacters
+    if (length <= most) return
+    throw new ProviderError('malformed', this.#chat.provider, 'sent far more text than it was asked for')
+  }
+
+  #withoutText({ stop_reason: reason }: ChatAnswer): RagError {
+    const { provider } = this.#chat
+    if (reason === 'refusal') return new RagError('EXECUTION_ERROR', `${provider} refused to answer`)
+    const because = reason === 'max_tokens' ? ': token_budget was used up before any text' : ''
+    return new RagError('EXECUTION_ERROR', `${provider} sent an answer without text${because}`)
+  }
+}
+
+const textOf = ({ content }: ChatAnswer): string =>
+  content.map(block => (block.type === 'text' ? block.text : '')).join('')
+
+/** As the provider says; counted where it says nothing. */
+function tokensOf({ messages }: ChatRequest, { token_usage }: ChatAnswer, answer: string, count: CountTokens): number {
+  if (token_usage !== undefined && token_usage.total_tokens > 0) return token_usage.total_tokens
+  const texts = messages.flatMap(({ content }) => content.map(block => (block.type === 'text' ? block.text : '')))
+  return [...texts, answer].reduce((sum, text) => sum + count(text), 0)
+}
