@@ -1,6 +1,6 @@
 /** What a request is refused or failed with, in the words of the contract. */
 
-type RagErrorCode =
+export type RagErrorCode =
   | 'INVALID_REQUEST'
   | 'PIPELINE_NOT_FOUND'
   | 'METHOD_NOT_ALLOWED'

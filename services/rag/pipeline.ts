@@ -3,12 +3,17 @@ import type { Logger } from 'pino'
 import { createChatProvider } from '../providers/chat/index.ts'
 import { createEmbedder } from '../providers/embedding.ts'
 import { ProviderError } from '../providers/errors.ts'
-import type { ChatProvider, ChatRequest, TokenUsage } from '../providers/types.ts'
+import { createReranker } from '../providers/rerank.ts'
+import type { ChatProvider, Embedder, TokenUsage } from '../providers/types.ts'
 import { expectedTokens } from '../tokens/expected.ts'
-import type { PipelineSettings } from './configuration/types.ts'
-import type { Pipeline, Question } from './pipelines.ts'
+import { beginning } from './answer/cut.ts'
+import { Answerer } from './answer/index.ts'
+import type { PipelineSettings, RerankSettings } from './configuration/types.ts'
+import { QueryVectors } from './embedding/query-vectors.ts'
+import type { Pipeline } from './pipelines.ts'
+import { ofProvider } from './provider-errors.ts'
 import { completionReachability, embeddingReachability } from './reachability.ts'
-import { Searcher } from './search/index.ts'
+import { type Rerank, Searcher } from './search/index.ts'
 import { LexicalArm } from './search/lexical/index.ts'
 import type { Lexical } from './search/lexical-interface.ts'
 import type { ProviderMetrics, ProviderRole } from './server/metrics.ts'
@@ -70,40 +75,64 @@ function lexicalOf(options: ConstructorParameters<typeof LexicalArm>[0]): Lexica
   }
 }
 
-const nothingFound = 'No relevant information found in the available documents.'
+/** One more try, soon: a client waits. */
+const retries = 1
+/** Rerankers read no more of a document. */
+const longestReranked = 16_000
 
 /** @throws ProviderError if a base URL cannot be used */
 export function createPipeline(settings: PipelineSettings, { logger, metrics, now }: PipelineParts): Pipeline {
   const { name } = settings
   const { counted, chat: countedChat } = countedBy(name, metrics)
-  const chat = countedChat(createChatProvider(settings.completion))
-  const embedder = createEmbedder(settings.embedding)
+  const chat = countedChat(createChatProvider({ ...settings.completion, retries }))
+  const answerer = new Answerer({ settings, chat })
+  const vectors = new QueryVectors({
+    embedder: countedEmbedder(),
+    onDimensionsChange: (before, after) =>
+      logger.warn({ before, after }, 'the embedding model sends vectors of another length than before'),
+  })
   const reachable = {
     embedding: embeddingReachability(settings.embedding),
     completion: completionReachability(settings.completion),
   }
 
+  function countedEmbedder(): Embedder {
+    const embedder = createEmbedder({ ...settings.embedding, retries })
+    return {
+      ...embedder,
+      embed(texts, purpose, signal) {
+        for (const text of texts) metrics.tokens(name, 'embedding', Math.ceil(expectedTokens(text, 'usual')))
+        return counted('embedding', embedder.embed(texts, purpose, signal))
+      },
+    }
+  }
+
   async function embed(text: string, signal: AbortSignal): Promise<readonly number[]> {
     const began = performance.now()
     try {
-      metrics.tokens(name, 'embedding', Math.ceil(expectedTokens(text, 'usual')))
-      const [vector = []] = await counted('embedding', embedder.embed([text], 'query', signal))
-      return vector
+      return await vectors.embed(text, signal)
+    } catch (error) {
+      throw ofProvider(error, signal)
     } finally {
       metrics.stage(name, 'embed', (performance.now() - began) / 1_000)
     }
   }
 
-  const searcher = new Searcher({ pipeline: settings, embed, makeLexical: lexicalOf, logger, now })
-  const requestOf = ({ query, history, documents }: Question): ChatRequest => ({
-    model: settings.completion.model,
-    tools: [],
-    maximumTokens: settings.tokenBudget,
-    messages: [
-      { role: 'system', content: [{ type: 'text', text: documents.map(({ content }) => content).join('\n\n') }] },
-      ...history.map(({ role, content }) => ({ role, content: [{ type: 'text' as const, text: content }] })),
-      { role: 'user', content: [{ type: 'text', text: query }] },
-    ],
+  function rerankBy(rerank: RerankSettings): Rerank {
+    const reranker = createReranker({ ...rerank, retries })
+    return (query, texts, signal) => {
+      const documents = texts.map(text => beginning(text, longestReranked))
+      return counted('rerank', reranker.rerank(query, documents, texts.length, signal))
+    }
+  }
+
+  const searcher = new Searcher({
+    pipeline: settings,
+    embed,
+    ...(settings.rerank && { rerank: rerankBy(settings.rerank) }),
+    makeLexical: lexicalOf,
+    logger,
+    now,
   })
   return {
     settings,
@@ -111,24 +140,8 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
       return searcher.pool
     },
     search: (request, signal) => searcher.search(request, signal),
-    async answer(question, signal) {
-      if (question.documents.length === 0) return { answer: nothingFound, tokensUsed: 0 }
-      const { content, token_usage } = await chat.chat(requestOf(question), signal)
-      const answer = content.map(block => (block.type === 'text' ? block.text : '')).join('')
-      return { answer, tokensUsed: token_usage?.total_tokens ?? 0 }
-    },
-    async *answerStream(question, signal) {
-      let tokensUsed = 0
-      if (question.documents.length === 0) {
-        yield nothingFound
-        return { tokensUsed }
-      }
-      for await (const event of chat.stream(requestOf(question), signal)) {
-        if (event.type === 'text') yield event.text
-        else tokensUsed = event.answer.token_usage?.total_tokens ?? 0
-      }
-      return { tokensUsed }
-    },
+    answer: (question, signal) => answerer.answer(question, signal),
+    answerStream: (question, signal) => answerer.answerStream(question, signal),
     async health(signal) {
       const [embedding, completion, database] = await Promise.all([
         reachable.embedding(signal),

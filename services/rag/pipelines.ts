@@ -13,7 +13,7 @@ export type Question = {
   readonly documents: readonly FoundDocument[]
 }
 
-type Answer = { readonly answer: string; readonly tokensUsed: number }
+export type Answer = { readonly answer: string; readonly tokensUsed: number }
 
 export type Reachability = {
   readonly reachable: boolean

@@ -17,7 +17,7 @@ async function reachabilityBy(ask: Ask, signal: AbortSignal): Promise<Reachabili
     return { reachable: true }
   } catch (error) {
     if (error instanceof ProviderError && isAnswer(error)) return { reachable: true }
-    return { reachable: false, error: error instanceof ProviderError ? error.message : 'did not answer in time' }
+    return { reachable: false, error: error instanceof ProviderError ? error.summary : 'did not answer in time' }
   }
 }
 

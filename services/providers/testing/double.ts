@@ -11,7 +11,7 @@ import { failureIn, piecesIn, wholeOrPieces } from './streams.ts'
 type Trouble =
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
   | 'hang'
-  /** Of an answer in pieces: after the first of them. */
+  /** Of an answer in pieces: after the first of its text. */
   | 'fail midway'
   | 'end midway'
   | 'hang midway'
@@ -156,12 +156,13 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
 
   function breakMidway(trouble: string, request: IncomingMessage, response: ServerResponse): void {
     const language = languageOf((request.url ?? '').replace(/\?.*/, '')) ?? 'openai'
-    const [first = '', second = ''] = piecesIn[language]({ text: 'Well begun' })
-    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(first + second)
+    const pieces = piecesIn[language]({ text: 'Well begun' })
+    const first = pieces.findIndex(piece => piece.includes('Well'))
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(pieces.slice(0, first + 1).join(''))
     if (trouble === 'fail midway') response.end(failureIn[language])
     else if (trouble === 'end midway') response.end()
     else if (trouble === 'reset midway') setTimeout(() => request.socket.resetAndDestroy(), 20)
-    else if (trouble === 'endless') goOn(response, second)
+    else if (trouble === 'endless') goOn(response, pieces[first] ?? '')
   }
 
   /** No faster than the reader takes them. */

@@ -1,8 +1,8 @@
 /** What of the documents and of the conversation goes into a prompt. Pure. */
-import { fenced } from '../../retrieval/fence.ts'
+import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import type { Message } from '../request/body.ts'
 import type { FoundDocument } from '../search/types.ts'
-import { cutTo, mayFit } from './cut.ts'
+import { beginning, cutTo, mayFit } from './cut.ts'
 import type { CountTokens } from './tokens.ts'
 
 type Context = {
@@ -17,10 +17,13 @@ const shareOfHistory = 1 / 3
 /** What a provider adds to a message. */
 const messageTokens = 4
 const longestSource = 200
+const cutMark = ' [...]'
 
 /** Numbered by its place among the sources of the answer. The id is the table's, and so data as well. */
-const rendered = ({ table, id }: FoundDocument, place: number, text: string): string =>
-  `--- Document ${place + 1} ---\n${fenced(`Source: ${table} ${id.slice(0, longestSource)}\n\n${text}`)}`
+const headOf = (place: number): string => `--- Document ${place + 1} ---\n`
+const sourceOf = ({ table, id }: FoundDocument): string => `Source: ${table} ${beginning(id, longestSource)}\n\n`
+const rendered = (document: FoundDocument, place: number, text: string): string =>
+  headOf(place) + fenced(sourceOf(document) + text)
 
 function recent(history: readonly Message[], budget: number, count: CountTokens) {
   let left = budget
@@ -58,9 +61,9 @@ function fitting(documents: readonly FoundDocument[], budget: number, count: Cou
     const whole = mayFit(text, left) ? rendered(document, place, text) : undefined
     const tokens = whole === undefined ? Number.POSITIVE_INFINITY : count(whole)
     if (whole === undefined || tokens > left) {
-      const mark = ' [...]'
-      const cut = cutTo(text, left - count(rendered(document, place, mark)), count, all.length === 0)
-      if (cut !== undefined) all.push(rendered(document, place, cut + mark))
+      const around = fenceTokens + count(headOf(place)) + count(sourceOf(document) + cutMark)
+      const cut = cutTo(text, left - around, count, all.length === 0)
+      if (cut !== undefined) all.push(rendered(document, place, cut + cutMark))
       break
     }
     all.push(whole)

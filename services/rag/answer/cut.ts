@@ -23,12 +23,15 @@ export const mayFit = (text: string, tokens: number): boolean => text.length <= 
 function wholeSentences(text: string, tokens: number, count: CountTokens): string {
   let [end, sum] = [0, 0]
   for (const { segment, index } of sentences.segment(text)) {
-    sum += count(segment)
-    if (sum > tokens) return text.slice(0, end).trimEnd()
     // The last one may be cut already.
-    if (index + segment.length < text.length) end = index + segment.length
+    if (index + segment.length === text.length) break
+    // A space goes with the word behind it.
+    const next = index + segment.trimEnd().length
+    sum += count(text.slice(end, next))
+    if (sum > tokens) break
+    end = next
   }
-  return text.slice(0, end).trimEnd()
+  return text.slice(0, end)
 }
 
 /** The words of the beginning that fit, to within a step. */
@@ -41,8 +44,9 @@ function wholeWords(text: string, tokens: number, count: CountTokens): string {
     end += step.length
   }
   const fitting = text.slice(0, end)
-  const space = /\s\S{0,40}$/.exec(fitting.slice(-charactersOfStep))
-  return (space === null ? fitting : fitting.slice(0, space.index - charactersOfStep)).trimEnd()
+  const tail = fitting.slice(-charactersOfStep)
+  const space = /\s\S{0,40}$/.exec(tail)
+  return (space === null ? fitting : fitting.slice(0, fitting.length - tail.length + space.index)).trimEnd()
 }
 
 /**

@@ -18,7 +18,7 @@ export const errorAnswer = (
 /** An error as the client is told of it; what nobody foresaw says no more than that. */
 export function ragErrorOf(error: unknown): RagError {
   if (error instanceof RagError) return error
-  if (error instanceof ProviderError) return new RagError('EXECUTION_ERROR', error.message, error)
+  if (error instanceof ProviderError) return new RagError('EXECUTION_ERROR', error.summary, error)
   return new RagError('INTERNAL_ERROR', 'unexpected server error', error)
 }
 

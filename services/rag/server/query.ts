@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { readJsonBody } from '../../http/json-body.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import type { Lease, Pipeline, PipelineSet } from '../pipelines.ts'
+import { reasonOf } from '../provider-errors.ts'
 import { parseQuery, type Query } from '../request/body.ts'
 import type { FoundDocument, SearchResult } from '../search/types.ts'
 import { jsonAnswer, ragErrorOf, renderError } from './answers.ts'
@@ -99,7 +100,7 @@ class QueryRequest {
     else if ((refusal?.status ?? 500) < 500)
       logger.info({ ...line, reason: ragErrorOf(error).message }, 'query refused')
     else if (code === 'INTERNAL_ERROR') logger.error({ ...line, err: error }, 'query failed')
-    else logger.error({ ...line, reason: ragErrorOf(error).message }, 'query failed')
+    else logger.error({ ...line, reason: reasonOf(ragErrorOf(error)) }, 'query failed')
   }
 }
 
