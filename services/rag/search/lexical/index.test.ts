@@ -53,6 +53,13 @@ describe('ranking', () => {
     expect(scores.get('2')).toBeCloseTo(score(1, 4), 5)
   })
 
+  test('weights of a vector do not matter', async () => {
+    await postgres.run(`CREATE TABLE weighted (id integer PRIMARY KEY, content text,
+        tsv tsvector GENERATED ALWAYS AS (setweight(to_tsvector('english', content), 'A')) STORED);
+      CREATE INDEX ON weighted USING gin (tsv); INSERT INTO weighted VALUES (1, 'one word of several others'), (2, 'word')`)
+    expect(await (await armOf('weighted')).search('word')).toEqual(['2', '1'])
+  })
+
   test('rows of equal score are in the order of their keys', async () => {
     await postgres.run(
       `${stored('tied')} INSERT INTO tied (id, content) SELECT i, 'equal texts' FROM generate_series(9, 1, -1) i`,

@@ -7,13 +7,14 @@ import type { Logger } from 'pino'
 import { cellsOf, type OwnStatement } from '../../../postgres/cells.ts'
 import type { Parameters } from '../parameters.ts'
 import type { ArmQuery, FilterCondition, RunStatement, SearchedTable } from '../types.ts'
+import { accessTo } from './access.ts'
 import { weightOf } from './bm25.ts'
 import { chooseClauses, type WeightedTerm } from './candidates.ts'
 import { Frequencies } from './frequencies.ts'
 import { adviceFor, type InvertedIndex, indexesStatement, type LexicalIndex, lexicalIndexOf } from './indexes.ts'
 import { paradeSql, rankedSql, termsStatement, textsearchSql } from './statements.ts'
 import { readStatistics, type TableStatistics } from './statistics.ts'
-import { anyClause, anyOf } from './tsquery.ts'
+import { anyClause } from './tsquery.ts'
 
 /** How a query is searched for in the table as it is now. */
 export type LexicalPlan =
@@ -44,20 +45,6 @@ const mostQueries = 1_000
 const mostQueryText = 2_000_000
 /** Of one query. */
 const mostTerms = 64
-
-/** Rows to read, microseconds for the index, rows to score at most. */
-const usual = { rows: 600, microseconds: 2_000, scored: 2_000 }
-/** Long vectors are stored apart from their rows, and cost four times as much to read. In a small table, half of the rows would leave out good ones. */
-const long = { ...usual, rows: 300 }
-const [longLexemes, smallRows] = [100, 50_000]
-/** Vectors that are not stored cost ten times as much. */
-const computed = { rows: 300, microseconds: 2_000, scored: 400 }
-/** With a condition, rows are read in vain; so many times as many are read, at most. */
-const mostInVain = 10
-const usualInVain = 4
-/** So few rows that pass the condition are all read: where they are a small part of the table, more, since few of the rows that the words find would pass. */
-const mostByCondition = { usual: 1_000, ofSmallPart: 5_000 }
-const smallPart = 0.02
 
 export class LexicalArm {
   readonly #table: SearchedTable
@@ -118,21 +105,20 @@ export class LexicalArm {
   ): ArmQuery {
     if (plan.kind === 'extension') return { sql: this.#extensionSql(plan, condition, parameters, limit) }
     const { index, statistics, terms } = plan
-    const { rows, microseconds, scored } = limitsOf(index, statistics)
-    const isSmall = matching !== undefined && matching <= smallPart * statistics.rows
-    const mostRead = isSmall ? mostByCondition.ofSmallPart : mostByCondition.usual
-    const isConditionFirst = condition !== undefined && index.isStored && matching !== undefined && matching <= mostRead
-    const inVain =
-      condition === undefined ? 1 : matching === undefined ? usualInVain : statistics.rows / Math.max(1, matching)
-    const factor = Math.min(mostInVain, Math.max(1, inVain))
-    const budget = { rows: factor * rows, microseconds: Math.min(2, factor) * microseconds }
-    const candidates = isConditionFirst
-      ? anyOf(terms.map(({ lexeme }) => lexeme))
-      : anyClause(chooseClauses(terms, statistics.rows, budget))
-    const mostScored = isConditionFirst ? 2 * mostRead : Math.max(scored, limit)
-    const isBroad = !isConditionFirst && matching !== undefined && !isSmall
-    const by = isConditionFirst ? 'condition' : isBroad ? 'words' : 'planner'
-    const ranking = { candidates, by, terms, averageLength: statistics.averageLength, mostScored } as const
+    const { by, budget, mostScored } = accessTo({
+      ...index,
+      ...statistics,
+      isFiltered: condition !== undefined,
+      matching,
+    })
+    const candidates = anyClause(chooseClauses(terms, statistics.rows, budget))
+    const ranking = {
+      candidates,
+      by,
+      terms,
+      averageLength: statistics.averageLength,
+      mostScored: Math.max(mostScored, limit),
+    }
     return { sql: rankedSql(this.#table, index, ranking, condition, parameters, limit) }
   }
 
@@ -219,11 +205,6 @@ export class LexicalArm {
     this.#warned = warning
     if (warning !== undefined) this.#logger.warn({ table: this.#name }, warning)
   }
-}
-
-function limitsOf({ isStored }: InvertedIndex, { rows, averageLength }: TableStatistics) {
-  if (!isStored) return computed
-  return averageLength > longLexemes && rows > smallRows ? long : usual
 }
 
 function warningOf(known: Known, table: SearchedTable): string | undefined {

@@ -4,6 +4,7 @@ import { quoteIdentifier } from '../../../postgres/quote.ts'
 import { arrayLiteral } from '../filter-condition.ts'
 import type { Parameters } from '../parameters.ts'
 import type { FilterCondition, SearchedTable } from '../types.ts'
+import type { Access } from './access.ts'
 import { lengthWeight, saturation } from './bm25.ts'
 import type { InvertedIndex, ParadeIndex, TextsearchIndex } from './indexes.ts'
 import { anyOf } from './tsquery.ts'
@@ -36,8 +37,7 @@ FROM unnest($1::tsquery[]) WITH ORDINALITY AS w (q, number) ORDER BY w.number`,
 export type Ranking = {
   /** Of a `tsquery`: what a row must match to be scored. */
   readonly candidates: string
-  /** Whose indexes find the rows: the condition's where few rows pass it, the words' where many do; else Postgres decides. */
-  readonly by: 'condition' | 'words' | 'planner'
+  readonly by: Access['by']
   readonly terms: readonly { readonly lexeme: string; readonly weight: number }[]
   readonly averageLength: number
   /** Rows to score at most. */
@@ -45,8 +45,8 @@ export type Ranking = {
 }
 
 /**
- * Scores the candidates by BM25. For each of them, `setweight` marks the lexemes of the query, `ts_filter` keeps those alone, and their positions are counted: this costs the same
- * for three terms and for thirty. The length of a row is its number of different lexemes, which is in the head of the vector.
+ * Scores the candidates by BM25. For each of them, `setweight` marks the lexemes of the query, `ts_filter` drops the others, and their positions are counted: this costs the same
+ * for three terms and for thirty. Lexemes that had the weight before have no place among the terms, and add nothing. The length of a row is its number of different lexemes, which is in the head of the vector.
  */
 export function rankedSql(
   table: SearchedTable,
@@ -69,7 +69,7 @@ WITH scored AS MATERIALIZED (
 SELECT ${table.rowExpression} AS row_key, (
   SELECT sum((${weights})[array_position(${lexemes}, l.lexeme)] * cardinality(l.positions) / (cardinality(l.positions) + ${fixed} + ${perLexeme} * length(d.marked)))
   FROM unnest(ts_filter(d.marked, '{a}')) AS l) AS score
-FROM ${tableName(table)} AS t CROSS JOIN LATERAL (SELECT setweight(setweight(${vector}, 'D'), 'A', ${lexemes}) AS marked OFFSET 0) AS d
+FROM ${tableName(table)} AS t CROSS JOIN LATERAL (SELECT setweight(${vector}, 'A', ${lexemes}) AS marked OFFSET 0) AS d
 WHERE ${conditions.join(' AND ')})
 SELECT row_key, score FROM scored LIMIT ${mostScored}) AS c
 WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C" LIMIT ${limit}`

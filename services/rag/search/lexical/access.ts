@@ -1,0 +1,60 @@
+/** Decides by which indexes the rows of a search are found, and how many are read. Pure. */
+import type { Budget } from './candidates.ts'
+
+/** `by`: whose indexes find the rows: the condition's, the words', or those that Postgres chooses, also both. */
+export type Access = {
+  readonly by: 'condition' | 'words' | 'planner'
+  /** For what the words find. */
+  readonly budget: Budget
+  /** Rows to score at most, should the budget turn out wrong. */
+  readonly mostScored: number
+}
+
+export type Reading = {
+  /** False: the vector of each row that is read is computed from its text, which takes ten times as long. */
+  readonly isStored: boolean
+  readonly rows: number
+  readonly averageLength: number
+  readonly isFiltered: boolean
+  /** Rows that the condition accepts, as far as that is known. */
+  readonly matching: number | undefined
+}
+
+type Cost = { readonly scored: number; readonly mostScored: number; readonly mostByCondition: number }
+
+const usual: Cost = { scored: 600, mostScored: 2_000, mostByCondition: 1_000 }
+/** Long vectors are stored apart from their rows, and cost four times as much to read. In a small table, half of the rows would leave out good ones. */
+const long: Cost = { ...usual, scored: 300 }
+const [longLexemes, smallTable] = [100, 50_000]
+const computed: Cost = { scored: 300, mostScored: 400, mostByCondition: 100 }
+
+/** For reading the index. */
+const microseconds = 2_000
+/** Rows that the words find for one that the condition accepts: at most, and where nothing is known of it. */
+const [mostInVain, usualInVain] = [10, 4]
+/** Where the condition accepts less of the table, an index for it is worth reading. Then few rows are read, whatever the words find. */
+const smallPart = 0.02
+const mostFound = 200_000
+
+export function accessTo({ isStored, rows, averageLength, isFiltered, matching }: Reading): Access {
+  const isLong = averageLength > longLexemes && rows > smallTable
+  const { scored, mostScored, mostByCondition } = isStored ? (isLong ? long : usual) : computed
+  if (!isFiltered) return { by: 'planner', budget: { rows: scored, microseconds }, mostScored }
+  if (matching === undefined) {
+    return { by: 'planner', budget: { rows: usualInVain * scored, microseconds: 2 * microseconds }, mostScored }
+  }
+  const inVain = Math.max(1, rows / Math.max(1, matching))
+  if (matching <= mostByCondition) {
+    return { by: 'condition', budget: { rows: inVain * scored, microseconds: Number.POSITIVE_INFINITY }, mostScored }
+  }
+  if (matching <= smallPart * rows) {
+    const found = Math.min(mostFound, inVain * scored)
+    return { by: 'planner', budget: { rows: found, microseconds: 5 * microseconds }, mostScored }
+  }
+  const factor = Math.min(mostInVain, inVain)
+  return {
+    by: 'words',
+    budget: { rows: factor * scored, microseconds: Math.min(2, factor) * microseconds },
+    mostScored,
+  }
+}
