@@ -12,7 +12,7 @@ type RerankerSettings = EndpointSettings & { readonly provider: 'voyage'; readon
 type Ranked = { readonly index: number; readonly score: number }
 
 /** @throws ProviderError; what the signal is aborted with */
-export type Reranker = {
+type Reranker = {
   /** Returns the best first, `depth` of them at most. `index`: the place in `documents`. */
   rerank(query: string, documents: readonly string[], depth: number, signal: AbortSignal): Promise<readonly Ranked[]>
 }

@@ -2,13 +2,13 @@
 
 const k = 60
 
-export type RankedList = {
+type RankedList = {
   /** Keys of documents, the best first; each at most once. */
   readonly keys: readonly string[]
   readonly weight: number
 }
 
-export type Fused = { readonly key: string; readonly score: number }
+type Fused = { readonly key: string; readonly score: number }
 
 /** The best first. Documents of equal score are in the order of their keys, so that an answer does not depend on chance. */
 export function fuse(lists: readonly RankedList[]): readonly Fused[] {

@@ -5,7 +5,7 @@ import type { Step } from '../../postgres/run.ts'
 import type { Setting } from './vector-arm.ts'
 
 /** The longest that one statement of a search may take. */
-export const statementTimeoutMs = 30_000
+const statementTimeoutMs = 30_000
 /** Between the statements of a search nothing is waited for but this server. */
 const idleTimeoutMs = 10_000
 

@@ -7,7 +7,7 @@ import { arrayLiteral, type ColumnType } from './filter-condition.ts'
 import type { Parameters } from './parameters.ts'
 import type { SearchedTable } from './types.ts'
 
-export type VectorType = 'vector' | 'halfvec'
+type VectorType = 'vector' | 'halfvec'
 export type Operator = '<=>' | '<->' | '<#>' | '<+>'
 
 export type VectorIndex = {
@@ -23,7 +23,7 @@ export type VectorIndex = {
   readonly isPartial: boolean
 }
 
-export type VectorColumn = {
+type VectorColumn = {
   /** Over the alias `t`. */
   readonly expression: string
   readonly type: VectorType
@@ -36,7 +36,7 @@ export type VectorColumn = {
 }
 
 /** How rows are told apart. */
-export type RowIdentity = {
+type RowIdentity = {
   /** Columns that the expressions of a row and its id are made of, over the alias `t`. */
   readonly columns: readonly string[]
   /** Orders rows at equal distance. */

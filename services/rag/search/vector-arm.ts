@@ -35,7 +35,7 @@ const scores: Readonly<Record<Operator, string>> = {
   '<+>': `1 / (1 + ${distanceName})`,
 }
 
-export const operatorOf = (plan: VectorPlan, { vector }: DescribedTable): Operator =>
+const operatorOf = (plan: VectorPlan, { vector }: DescribedTable): Operator =>
   plan.kind === 'approximate' ? plan.index.operator : (vector.indexes[0]?.operator ?? '<=>')
 
 /**

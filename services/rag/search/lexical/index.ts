@@ -17,7 +17,7 @@ import { readStatistics, type TableStatistics } from './statistics.ts'
 import { anyClause } from './tsquery.ts'
 
 /** How a query is searched for in the table as it is now. */
-export type LexicalPlan =
+type LexicalPlan =
   | {
       readonly kind: 'ranked'
       readonly index: InvertedIndex

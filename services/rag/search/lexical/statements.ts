@@ -34,7 +34,7 @@ FROM unnest($1::tsquery[]) WITH ORDINALITY AS w (q, number) ORDER BY w.number`,
   values: [arrayLiteral(lexemes.map(lexeme => anyOf([lexeme])))],
 })
 
-export type Ranking = {
+type Ranking = {
   /** Of a `tsquery`: what a row must match to be scored. */
   readonly candidates: string
   readonly by: Access['by']
