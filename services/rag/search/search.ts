@@ -8,7 +8,16 @@ import { fuse } from './fuse.ts'
 import type { LexicalSearch } from './lexical-interface.ts'
 import { Distinct, type Hit, hitKey, mergeLists } from './lists.ts'
 import { Parameters } from './parameters.ts'
-import { beginStep, moreSettings, rowsStep, runSteps, settingsStep, type TextRow } from './session.ts'
+import {
+  beginStep,
+  commitStep,
+  filtered,
+  moreSettings,
+  rowsStep,
+  runSteps,
+  settingsStep,
+  type TextRow,
+} from './session.ts'
 import type { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
 import type { SearchableTable } from './tables.ts'
@@ -90,7 +99,7 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
   const first = search.tables.map(one => vectorStep(search, one, limit, true))
   const rowsOfSteps = await runSteps(
     connection,
-    first.flatMap(({ plan, step }) => [settingsStep(settingsOf(plan)), step]),
+    first.flatMap(({ plan, step }) => [settingsStep([...planning(search), ...settingsOf(plan)]), step]),
   )
   const results: Nearest[] = []
   for (const [place, one] of search.tables.entries()) {
@@ -109,6 +118,8 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
   }
   return { documents: distinct.documents, isAll: results.every(({ isAll }) => isAll) }
 }
+
+const planning = ({ tables }: Search) => (tables.some(({ size }) => size.isFiltered) ? filtered : [])
 
 const exact: VectorPlan = { kind: 'exact' }
 const settingsOf = (plan: VectorPlan) => (plan.kind === 'approximate' ? plan.settings : [])
@@ -136,7 +147,7 @@ async function complete(
   if (accepted >= plan.needed) return { rows, isAll: false }
   const step = stepOf(vectorStatement(search, one, exact, limit, hasTexts))
   // The settings before may have ended with their transaction.
-  const [all = []] = await runSteps(connection, [settingsStep(), step])
+  const [all = []] = await runSteps(connection, [settingsStep(planning(search)), step])
   learn(search, one, all.length, limit)
   return { rows: all, isAll: all.length < limit }
 }
@@ -175,20 +186,27 @@ function learn({ sizes, filter }: Search, { table }: TableSearch, rows: number, 
  */
 export async function searchByBoth(connection: Connection, search: Search): Promise<readonly FoundDocument[]> {
   const limit = Math.max(leastDepth, 2 * search.wanted)
-  const { vectorLists, lexicalLists } = await armLists(connection, search, limit)
-  const [byVector, byWords] = [mergeLists(vectorLists), mergeLists(lexicalLists)]
-  const ranked = rankedHits(search, byVector, byWords)
+  // Where many rows are the same document, the texts of all are read.
+  for (const mostTexts of [search.wanted + spare, Number.POSITIVE_INFINITY]) {
+    const { vectorLists, lexicalLists } = await armLists(connection, search, limit)
+    const ranked = rankedHits(search, mergeLists(vectorLists), mergeLists(lexicalLists))
+    const documents = await documentsOf(connection, search, ranked.slice(0, mostTexts))
+    if (documents.length >= search.wanted || ranked.length <= mostTexts) return documents
+  }
+  return []
+}
+
+async function documentsOf(
+  connection: Connection,
+  search: Search,
+  hits: readonly Ranked[],
+): Promise<readonly FoundDocument[]> {
   const distinct = new Distinct()
-  for (let from = 0; from < ranked.length && distinct.documents.length < search.wanted; ) {
-    const to = from + (search.wanted - distinct.documents.length) + spare
-    const hits = ranked.slice(from, to)
-    const texts = await textsOf(connection, search, hits)
-    for (const { hit, score } of hits) {
-      const table = search.tables[hit.table]
-      const row = texts.get(hitKey(hit))
-      if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[1], row[2], score))
-    }
-    from = to
+  const texts = await textsOf(connection, search, hits)
+  for (const { hit, score } of hits) {
+    const table = search.tables[hit.table]
+    const row = texts.get(hitKey(hit))
+    if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[1], row[2], score))
   }
   return distinct.documents
 }
@@ -222,7 +240,7 @@ async function armLists(connection: Connection, search: Search, limit: number) {
     ...(vector === undefined ? [] : [...moreSettings(settingsOf(vector.plan)), vector.step]),
     ...(lexical === undefined ? [] : [lexical]),
   ])
-  const results = [...(await runSteps(connection, [beginStep, settingsStep(), ...steps]))]
+  const results = [...(await runSteps(connection, [beginStep, settingsStep(planning(search)), ...steps]))]
   const vectorLists: (readonly Hit[])[] = []
   const lexicalLists: (readonly Hit[])[] = []
   for (const [place, one] of search.tables.entries()) {
@@ -248,7 +266,7 @@ async function textsOf(
     const rows = hits.filter(({ hit }) => hit.table === place).map(({ hit }) => hit.row)
     return one === undefined ? [] : [stepOf(textStatement(search, one, rows))]
   })
-  const results = await runSteps(connection, steps)
+  const results = await runSteps(connection, [...steps, commitStep])
   return new Map(
     results.flatMap((rows, index) =>
       rows.map(row => [hitKey({ table: places[index] ?? 0, row: row[0] ?? '' }), row] as const),

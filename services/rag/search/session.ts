@@ -9,18 +9,20 @@ const statementTimeoutMs = 30_000
 /** Between the statements of a search nothing is waited for but this server. */
 const idleTimeoutMs = 10_000
 
-/** A plan for given values is made for each search: how many rows pass a filter depends on its values. Compiling a plan takes longer than running it. */
+/** Compiling a plan takes longer than running it. */
 const common: readonly Setting[] = [
   ['transaction_read_only', 'on'],
   ['statement_timeout', String(statementTimeoutMs)],
   ['idle_in_transaction_session_timeout', String(idleTimeoutMs)],
   // Configured filters have been read so.
   ['standard_conforming_strings', 'on'],
-  ['plan_cache_mode', 'force_custom_plan'],
   ['jit', 'off'],
 ]
 
 /** Settings until the transaction ends. Steps that run together without BEGIN are one transaction. */
+/** How many rows pass a filter depends on its values: each search with one is planned for them. */
+export const filtered: readonly Setting[] = [['plan_cache_mode', 'force_custom_plan']]
+
 export const settingsStep = (settings: readonly Setting[] = []): Step => {
   const all = [...common, ...settings]
   return {
@@ -40,6 +42,7 @@ export const moreSettings = (settings: readonly Setting[]): readonly Step[] =>
         },
       ]
 
+export const commitStep: Step = { text: 'COMMIT', values: [], isUnnamed: true }
 export const beginStep: Step = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [], isUnnamed: true }
 
 export const rowsStep = (text: string, values: readonly string[]): Step => ({ text, values, isText: true })

@@ -127,10 +127,11 @@ export function vectorPlan(
   const [index] = vector.indexes
   if (index === undefined) return { kind: 'exact' }
   const wanted = isFiltered ? Math.ceil((surplus * limit * Math.max(all, matching)) / Math.max(1, matching)) : limit
-  const settings = indexSettings(index, pgvector, wanted)
+  const candidates = candidatesFor(all)
+  const settings = indexSettings(index, pgvector, Math.max(candidates, wanted), candidates)
   const exactCost = costs.compared * matching + costs.read * all
-  if (wanted > mostScanned || costs.scanned * Math.max(leastCandidates, wanted) > exactCost) return { kind: 'exact' }
-  const scanned = isFiltered ? Math.max(leastCandidates, wanted) : limit
+  if (wanted > mostScanned || costs.scanned * Math.max(candidates, wanted) > exactCost) return { kind: 'exact' }
+  const scanned = isFiltered ? Math.max(candidates, wanted) : limit
   const expected = scanned * Math.min(1, matching / Math.max(1, all))
   const needed = isFiltered ? Math.ceil(Math.max(limit / surplus, leastDensity * expected)) : limit
   return { kind: 'approximate', index, settings, scanned, needed }
@@ -138,7 +139,9 @@ export function vectorPlan(
 
 /** From this version an index scan can go on until enough rows have passed the filter. */
 const iterativeScans = 800
-const leastCandidates = 400
+/** In a larger graph a search must keep more candidates to find as many: from 200 in 10,000 rows to 400 in a million. */
+const candidatesFor = (rows: number): number =>
+  Math.min(mostCandidates, Math.max(100, Math.round(100 * (Math.log10(rows + 1) - 2))))
 const mostCandidates = 1_000
 const leastTuples = 20_000
 /** Of work_mem. A scan that goes on remembers what it has seen. */
@@ -147,13 +150,17 @@ const probedPart = 0.1
 const leastProbes = 10
 
 /** For a scan of so many rows. */
-function indexSettings({ method, lists }: VectorIndex, pgvector: number, scanned: number): readonly Setting[] {
+function indexSettings(
+  { method, lists }: VectorIndex,
+  pgvector: number,
+  scanned: number,
+  candidates: number,
+): readonly Setting[] {
   const isIterative = pgvector >= iterativeScans
   switch (method) {
     case 'hnsw': {
-      const candidates = isIterative ? leastCandidates : Math.min(mostCandidates, Math.max(leastCandidates, scanned))
       return [
-        ['hnsw.ef_search', String(candidates)],
+        ['hnsw.ef_search', String(isIterative ? candidates : Math.min(mostCandidates, scanned))],
         ...(isIterative
           ? ([
               ['hnsw.iterative_scan', 'relaxed_order'],
