@@ -32,6 +32,8 @@ function describeServer(postgres: TestPostgres): void {
       ANALYZE docs`)
     provider = await startProviderDouble({
       key: 'sk-of-this-test',
+      // The higher the number of a fact, the better.
+      rank: (_, document) => Number(/\d+/.exec(document)?.[0] ?? 0) / 1_000,
       embed: text => [Number(/\d+/.exec(text)?.[0] ?? 1), ...Array.from({ length: length - 1 }, () => 10)],
       reply: ({ texts, system }) => ({
         text: `Answer to: ${texts.at(-1)?.slice(-40)} ${system.includes('Fact') || texts.some(text => text.includes('Fact')) ? '(with facts)' : ''}`,
@@ -45,7 +47,7 @@ function describeServer(postgres: TestPostgres): void {
     embedding_llm: ${model}
     rag_llm: ${model}`
     const settings = settingsOf(
-      `server: { port: 0, request_timeout: 10s }\npipelines:${pipeline('docs', 'docs')}${pipeline('own', 'docs', `, filter: "tenant = 't1'"`)}${pipeline('empty', 'empty')}${pipeline('words', 'docs')}\n    search: { vector_weight: 0 }`,
+      `server: { port: 0, request_timeout: 10s }\npipelines:${pipeline('docs', 'docs')}${pipeline('own', 'docs', `, filter: "tenant = 't1'"`)}${pipeline('empty', 'empty')}${pipeline('words', 'docs')}\n    search: { vector_weight: 0 }${pipeline('reranked', 'docs')}\n    rerank: { model: r, base_url: "${provider.url}/v1", api_key: sk-of-this-test, candidates: 20 }`,
     )
     service = await startRag({
       read: () => settings,
@@ -164,6 +166,39 @@ function describeServer(postgres: TestPostgres): void {
       expect.stringContaining('dimensions'),
     ])
     expect(message + lines.join()).not.toContain('sk-of-this-test')
+  })
+
+  test('a provider that answers 500 fails the request within moments', async () => {
+    const began = performance.now()
+    provider.troubles.push({ status: 500 }, { status: 500 })
+    expect(await refused(await post({ query: 'fact 79' }))).toEqual([
+      500,
+      'EXECUTION_ERROR',
+      'openai failed (HTTP 500)',
+    ])
+    expect(performance.now() - began).toBeLessThan(3_000)
+  })
+
+  test('equal queries at once are embedded once, and so is the next', async () => {
+    const embedded = () => provider.seen.filter(({ path }) => path === '/v1/embeddings').length
+    const before = embedded()
+    await Promise.all(Array.from({ length: 8 }, () => ask({ query: 'which is fact 81?' })))
+    await ask({ query: 'which is fact 81?' })
+    expect(embedded()).toBe(before + 1)
+  })
+
+  test('a reranker orders what was found, and one that fails changes nothing', async () => {
+    const order = async (name: string) =>
+      (await ask({ query: 'fact 50', filter: of('t2'), top_n: 5 }, name)).sources.map(({ id }) => Number(id))
+    const reranked = await order('reranked')
+    expect(reranked).toEqual(reranked.toSorted((one, other) => other - one))
+    expect(provider.seen.find(({ path }) => path === '/v1/rerank')?.body).toMatchObject({ query: 'fact 50', top_k: 20 })
+    const plain = await order('docs')
+    expect(plain).not.toEqual(reranked)
+    provider.troubles.push({ status: 400 })
+    expect(await order('reranked')).toEqual(plain)
+    expect(lines.join()).toContain('reranking failed')
+    expect(lines.join()).not.toContain('sk-of-this-test')
   })
 
   test('a column or value that is not there is refused by its field', async () => {

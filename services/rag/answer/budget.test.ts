@@ -29,7 +29,7 @@ describe('counting', () => {
     expect(count('\ud800')).toBeGreaterThan(0)
   })
 
-  test.each(['a', '!', ' ', '\n', 'é', '漢', '\u0301', '😀'])(
+  test.each(['a', '!', ' ', '\n', 'é', '漢', '\u0301', '😀', ' \u2003', 'aé', '!—'])(
     'of a long run of %j takes no longer than other text',
     run => {
       const text = run.repeat(100_000)
@@ -55,7 +55,7 @@ describe('documents', () => {
     expect(documents).toHaveLength(2)
     expect(documents[1]).toMatch(/Sentence 0 is about cats\. .*about cats\. \[\.\.\.\]\n<\/data-\w+>$/s)
     expect(documents.reduce((sum, text) => sum + count(text), 0)).toBeLessThanOrEqual(500)
-    expect(documents.reduce((sum, text) => sum + count(text), 0)).toBeGreaterThan(455)
+    expect(documents.reduce((sum, text) => sum + count(text), 0)).toBeGreaterThan(430)
   })
 
   test('that would be cut to little are left out, but for the first', () => {

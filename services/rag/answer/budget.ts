@@ -58,15 +58,15 @@ function fitting(documents: readonly FoundDocument[], budget: number, count: Cou
   let left = budget
   for (const [place, document] of distinct(documents)) {
     const text = textOf(document)
-    const whole = mayFit(text, left) ? rendered(document, place, text) : undefined
-    const tokens = whole === undefined ? Number.POSITIVE_INFINITY : count(whole)
-    if (whole === undefined || tokens > left) {
-      const around = fenceTokens + count(headOf(place)) + count(sourceOf(document) + cutMark)
-      const cut = cutTo(text, left - around, count, all.length === 0)
+    // Marks are not counted: they are new each time.
+    const around = fenceTokens + count(headOf(place)) + count(sourceOf(document))
+    const tokens = mayFit(text, left) ? around + count(text) : Number.POSITIVE_INFINITY
+    if (tokens > left) {
+      const cut = cutTo(text, left - around - count(cutMark), count, all.length === 0)
       if (cut !== undefined) all.push(rendered(document, place, cut + cutMark))
       break
     }
-    all.push(whole)
+    all.push(rendered(document, place, text))
     left -= tokens
   }
   return all

@@ -6,7 +6,27 @@
 export type CountTokens = (text: string) => number
 
 /** Merging takes the square of the length of a run of one kind of characters, so runs are cut. Text in a language rarely has one of this length. */
-const longRun = /\p{L}{200}|[^\s\p{L}\p{N}]{200}|\s{200}/gu
+const longest = 200
+const longRun = new RegExp(`\\p{L}{${longest}}|[^\\s\\p{L}\\p{N}]{${longest}}|\\s{${longest}}`, 'gu')
+
+const isSpace = (code: number): boolean => code <= 0x20
+const isInk = (code: number): boolean => code > 0x20 && code < 0x7f
+
+/** How many characters around a place are of no such class, up to so many. */
+function runAround(text: string, place: number, ends: (code: number) => boolean): number {
+  let [from, to] = [place, place]
+  while (from > 0 && place - from < longest && !ends(text.charCodeAt(from - 1))) from -= 1
+  while (to < text.length && to - place < longest && !ends(text.charCodeAt(to))) to += 1
+  return to - from
+}
+
+/** Whether there may be one. A run covers one of the places that are looked at; characters beyond ASCII may be of any kind. */
+function mayHaveLongRun(text: string): boolean {
+  for (let place = longest / 2; place < text.length; place += longest / 2) {
+    if (runAround(text, place, isSpace) >= longest || runAround(text, place, isInk) >= longest) return true
+  }
+  return false
+}
 /** How many words the tokenizer remembers the tokens of; its own limit is 100,000. */
 const remembered = 5_000
 /** `<|endoftext|>` and the like are text here. */
@@ -16,6 +36,7 @@ async function load(): Promise<CountTokens> {
   const { countTokens, setMergeCacheSize } = await import('gpt-tokenizer/encoding/cl100k_base')
   setMergeCacheSize(remembered)
   return text => {
+    if (!mayHaveLongRun(text)) return countTokens(text, plainText)
     let [sum, from] = [0, 0]
     for (const { 0: run, index } of text.matchAll(longRun)) {
       const end = index + run.length
