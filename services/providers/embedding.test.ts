@@ -224,6 +224,7 @@ test('a provider that is silent for longer than a connection lasts is not asked 
     timeoutMs: 1,
     attemptTimeoutMs: 1,
     retries: 3,
+    longestPauseMs: 1,
   }
   const cause = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' })
   expect(brokenOff(new TypeError('fetch failed', { cause }), endpoint)).toMatchObject({ kind: 'timeout' })

@@ -19,6 +19,8 @@ export type EndpointSettings = {
   readonly headers?: Readonly<Record<string, string>>
   /** How often a request is sent again that a busy or failing provider did not answer. */
   readonly retries?: number
+  /** A provider that asks for a longer pause before the next try is not asked again. */
+  readonly longestPauseMs?: number
 }
 
 export type Endpoint = {
@@ -31,6 +33,7 @@ export type Endpoint = {
   readonly timeoutMs: number
   readonly attemptTimeoutMs: number
   readonly retries: number
+  readonly longestPauseMs: number
 }
 
 const usualRetries = 3
@@ -66,7 +69,8 @@ const secretsOf = (apiKey: string | undefined, headers: readonly string[]): read
 
 /** @throws ProviderError where the base URL cannot be used */
 export function endpointOf(protocol: Protocol, settings: EndpointSettings): Endpoint {
-  const { apiKey, baseUrl, timeoutMs, attemptTimeoutMs = timeoutMs, headers = {}, retries = usualRetries } = settings
+  const { apiKey, baseUrl, timeoutMs, attemptTimeoutMs = timeoutMs, headers = {} } = settings
+  const { retries = usualRetries, longestPauseMs = timeoutMs } = settings
   const own = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const)
   return {
     provider: protocol.provider,
@@ -76,6 +80,7 @@ export function endpointOf(protocol: Protocol, settings: EndpointSettings): Endp
     timeoutMs,
     attemptTimeoutMs: Math.min(timeoutMs, attemptTimeoutMs),
     retries,
+    longestPauseMs,
   }
 }
 

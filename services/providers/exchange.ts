@@ -227,8 +227,8 @@ export async function withRetries<Result>(
         const { failure, waitMs } = error
         const wait = Math.max(waitMs, pauseMs * (0.75 + Math.random() / 2))
         pauseMs *= 2
-        if (left[failure.kind === 'limited' ? 'limited' : 'other']-- <= 0 || performance.now() + wait >= deadline)
-          throw failure
+        const isLast = left[failure.kind === 'limited' ? 'limited' : 'other']-- <= 0
+        if (isLast || wait > endpoint.longestPauseMs || performance.now() + wait >= deadline) throw failure
         await pause(wait, undefined, { signal: outer }).catch(() => undefined)
       }
     }

@@ -47,6 +47,15 @@ describe('tries', () => {
     expect(double.seen).toHaveLength(3)
   })
 
+  test('are not made where the provider asks for too long a pause', async () => {
+    double.troubles.push({ status: 429, headers: { 'retry-after': '2' } })
+    const began = performance.now()
+    expect(await failureOf(embed({ longestPauseMs: 1_000 }))).toMatchObject({ kind: 'limited', status: 429 })
+    expect(performance.now() - began).toBeLessThan(1_500)
+    double.troubles.push({ status: 429, headers: { 'retry-after': '1' } })
+    expect(await embed({ longestPauseMs: 1_500 })).toEqual([[4, 1, 0]])
+  })
+
   test('that take too long are ended, and one more is made', async () => {
     double.troubles.push('hang')
     expect(await embed({ attemptTimeoutMs: 100 })).toEqual([[4, 1, 0]])

@@ -76,7 +76,7 @@ function lexicalOf(options: ConstructorParameters<typeof LexicalArm>[0]): Lexica
 }
 
 /** One more try, soon: a client waits. */
-const retries = 1
+const tries = { retries: 1, longestPauseMs: 10_000 }
 /** Rerankers read no more of a document. */
 const longestReranked = 16_000
 
@@ -84,7 +84,7 @@ const longestReranked = 16_000
 export function createPipeline(settings: PipelineSettings, { logger, metrics, now }: PipelineParts): Pipeline {
   const { name } = settings
   const { counted, chat: countedChat } = countedBy(name, metrics)
-  const chat = countedChat(createChatProvider({ ...settings.completion, retries }))
+  const chat = countedChat(createChatProvider({ ...settings.completion, ...tries }))
   const answerer = new Answerer({ settings, chat })
   const vectors = new QueryVectors({
     embedder: countedEmbedder(),
@@ -97,7 +97,7 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
   }
 
   function countedEmbedder(): Embedder {
-    const embedder = createEmbedder({ ...settings.embedding, retries })
+    const embedder = createEmbedder({ ...settings.embedding, ...tries })
     return {
       ...embedder,
       embed(texts, purpose, signal) {
@@ -119,7 +119,7 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
   }
 
   function rerankBy(rerank: RerankSettings): Rerank {
-    const reranker = createReranker({ ...rerank, retries })
+    const reranker = createReranker({ ...rerank, ...tries })
     return (query, texts, signal) => {
       const documents = texts.map(text => beginning(text, longestReranked))
       return counted('rerank', reranker.rerank(query, documents, texts.length, signal))
