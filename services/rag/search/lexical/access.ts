@@ -20,16 +20,21 @@ export type Reading = {
   readonly matching: number | undefined
 }
 
-type Cost = { readonly scored: number; readonly mostScored: number; readonly mostByCondition: number }
+type Cost = {
+  readonly scored: number
+  /** For reading the index. */
+  readonly microseconds: number
+  readonly mostScored: number
+  readonly mostByCondition: number
+}
 
-const usual: Cost = { scored: 600, mostScored: 2_000, mostByCondition: 1_000 }
+const usual: Cost = { scored: 600, microseconds: 2_000, mostScored: 2_000, mostByCondition: 1_000 }
 /** Long vectors are stored apart from their rows, and cost four times as much to read. In a small table, half of the rows would leave out good ones. */
 const long: Cost = { ...usual, scored: 300 }
-const [longLexemes, smallTable] = [100, 50_000]
-const computed: Cost = { scored: 300, mostScored: 400, mostByCondition: 100 }
+const [longLexemes, smallTable] = [60, 50_000]
+/** Few of them are scored; they are chosen by scans of the index, one for each term. */
+const computed: Cost = { scored: 600, microseconds: 500, mostScored: 300, mostByCondition: 100 }
 
-/** For reading the index. */
-const microseconds = 2_000
 /** Rows that the words find for one that the condition accepts: at most, and where nothing is known of it. */
 const [mostInVain, usualInVain] = [10, 4]
 /** Where the condition accepts less of the table, an index for it is worth reading. Then few rows are read, whatever the words find. */
@@ -38,7 +43,7 @@ const mostFound = 200_000
 
 export function accessTo({ isStored, rows, averageLength, isFiltered, matching }: Reading): Access {
   const isLong = averageLength > longLexemes && rows > smallTable
-  const { scored, mostScored, mostByCondition } = isStored ? (isLong ? long : usual) : computed
+  const { scored, microseconds, mostScored, mostByCondition } = isStored ? (isLong ? long : usual) : computed
   if (!isFiltered) return { by: 'planner', budget: { rows: scored, microseconds }, mostScored }
   if (matching === undefined) {
     return { by: 'planner', budget: { rows: usualInVain * scored, microseconds: 2 * microseconds }, mostScored }

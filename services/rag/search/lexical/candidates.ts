@@ -24,10 +24,13 @@ const correlation = 2
 /** Measured with Postgres 16: per posting that drives the scan, and per posting that is only decoded. */
 const [drivenMicroseconds, decodedMicroseconds] = [0.15, 0.006]
 
+/** Part of the budget: so many rows are enough to find the best among. */
+const enough = 1 / 6
+
 type Pair = { readonly rarer: WeightedTerm; readonly other: WeightedTerm; readonly rows: number }
 
 /**
- * Returns the rarest terms, each a clause of its own, up to half of the rows; then pairs of the others, by descending weight, as many as the budget has room for; then further single terms. Where every term
+ * Returns the rarest terms, each a clause of its own, up to half of the rows; then pairs of the others, by descending weight, as many as the budget has room for; then further single terms, should these be few rows. Where every term
  * is too frequent for that, returns one clause: as many of the rarest terms together as it takes to get below the budget.
  */
 export function chooseClauses(terms: readonly WeightedTerm[], totalRows: number, budget: Budget): readonly Clause[] {
@@ -48,7 +51,7 @@ export function chooseClauses(terms: readonly WeightedTerm[], totalRows: number,
     clauses.push([pair.rarer.lexeme, pair.other.lexeme])
   }
   for (const term of ascending.slice(alone)) {
-    if (rows + term.rows > budget.rows) break
+    if (rows >= budget.rows * enough || rows + term.rows > budget.rows) break
     rows += term.rows
     clauses.push([term.lexeme])
   }

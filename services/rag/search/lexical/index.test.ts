@@ -83,8 +83,11 @@ test('languages: the configuration of the index, with its stemming and stop word
 describe('filters', () => {
   beforeAll(async () => {
     await postgres.run(`${stored('filtered')} INSERT INTO filtered (id, tenant, content)
-      SELECT i, i % 400, 'frequent words, word' || i % 7 || CASE WHEN i % 50 = 0 THEN ' seldom' ELSE '' END FROM generate_series(1, 6000) i;
-      CREATE INDEX ON filtered (tenant); ANALYZE filtered`)
+      SELECT i, i % 400, 'frequent words, word' || i % 7 || CASE WHEN i % 50 = 0 THEN ' seldom' ELSE '' END || CASE WHEN i % 1000 = 100 THEN ' unique' ELSE '' END FROM generate_series(1, 6000) i;
+      CREATE INDEX ON filtered (tenant);
+      CREATE TABLE computed AS SELECT id, tenant, content FROM filtered;
+      CREATE INDEX ON computed USING gin (to_tsvector('english', content));
+      ANALYZE filtered, computed`)
   })
 
   test.each([
@@ -92,11 +95,14 @@ describe('filters', () => {
     ['that few rows pass', 15],
     ['that many rows pass', 3_000],
   ])('a condition %s', async (_, matching) => {
-    const arm = await armOf('filtered')
-    const options = { condition: 't.tenant = 100', limit: 50, ...(matching !== undefined && { matching }) }
-    const found = await arm.search('seldom frequent', options)
-    expect(found.length).toBe(15)
-    expect(found.every(id => Number(id) % 400 === 100)).toBe(true)
+    for (const table of ['filtered', 'computed']) {
+      const arm = await armOf(table)
+      const options = { condition: 't.tenant = 100', limit: 50, ...(matching !== undefined && { matching }) }
+      const found = await arm.search('seldom unique frequent', options)
+      expect(found.slice(0, 3)).toEqual(['100', '2100', '4100'])
+      expect(found).toHaveLength(15)
+      expect(found.every(id => Number(id) % 400 === 100)).toBe(true)
+    }
   })
 })
 

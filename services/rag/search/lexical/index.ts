@@ -14,7 +14,6 @@ import { Frequencies } from './frequencies.ts'
 import { adviceFor, type InvertedIndex, indexesStatement, type LexicalIndex, lexicalIndexOf } from './indexes.ts'
 import { paradeSql, rankedSql, termsStatement, textsearchSql } from './statements.ts'
 import { readStatistics, type TableStatistics } from './statistics.ts'
-import { anyClause } from './tsquery.ts'
 
 /** How a query is searched for in the table as it is now. */
 type LexicalPlan =
@@ -111,11 +110,11 @@ export class LexicalArm {
       isFiltered: condition !== undefined,
       matching,
     })
-    const candidates = anyClause(chooseClauses(terms, statistics.rows, budget))
     const ranking = {
-      candidates,
+      clauses: chooseClauses(terms, statistics.rows, budget),
       by,
       terms,
+      totalRows: statistics.rows,
       averageLength: statistics.averageLength,
       mostScored: Math.max(mostScored, limit),
     }

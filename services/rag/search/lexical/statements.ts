@@ -6,8 +6,9 @@ import type { Parameters } from '../parameters.ts'
 import type { FilterCondition, SearchedTable } from '../types.ts'
 import type { Access } from './access.ts'
 import { lengthWeight, saturation } from './bm25.ts'
+import type { WeightedTerm } from './candidates.ts'
 import type { InvertedIndex, ParadeIndex, TextsearchIndex } from './indexes.ts'
-import { anyOf } from './tsquery.ts'
+import { anyClause, anyOf, type Clause } from './tsquery.ts'
 
 export const tableName = ({ schema, name }: SearchedTable): string =>
   `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
@@ -35,10 +36,10 @@ FROM unnest($1::tsquery[]) WITH ORDINALITY AS w (q, number) ORDER BY w.number`,
 })
 
 type Ranking = {
-  /** Of a `tsquery`: what a row must match to be scored. */
-  readonly candidates: string
+  readonly clauses: readonly Clause[]
   readonly by: Access['by']
-  readonly terms: readonly { readonly lexeme: string; readonly weight: number }[]
+  readonly terms: readonly WeightedTerm[]
+  readonly totalRows: number
   readonly averageLength: number
   /** Rows to score at most. */
   readonly mostScored: number
@@ -46,33 +47,91 @@ type Ranking = {
 
 /**
  * Scores the candidates by BM25. For each of them, `setweight` marks the lexemes of the query, `ts_filter` drops the others, and their positions are counted: this costs the same
- * for three terms and for thirty. Lexemes that had the weight before have no place among the terms, and add nothing. The length of a row is its number of different lexemes, which is in the head of the vector.
+ * for three terms and for thirty. Lexemes that had the weight before have no place among the terms, and add nothing. The length of a row is its number of different lexemes, which
+ * is in the head of the vector.
  */
 export function rankedSql(
   table: SearchedTable,
-  { vector }: InvertedIndex,
-  { candidates, by, terms, averageLength, mostScored }: Ranking,
+  index: InvertedIndex,
+  ranking: Ranking,
   condition: FilterCondition,
   parameters: Parameters,
   limit: number,
 ): string {
-  const matched = `${vector} @@ (SELECT ${parameters.add(candidates, 'tsquery')})`
+  const { by, terms, averageLength, mostScored } = ranking
+  // Rows of one clause have the same terms, as far as the index is asked.
+  const isPreselected = !index.isStored && by !== 'condition' && ranking.clauses.length > 1
+  const source = !isPreselected
+    ? candidates(table, index, ranking, condition, parameters)
+    : preselected(table, index, ranking, condition, parameters, Math.max(leastPreselected, 2 * limit))
   const lexemes = parameters.add(arrayLiteral(terms.map(({ lexeme }) => lexeme)), 'text[]')
   const weights = parameters.add(arrayLiteral(terms.map(({ weight }) => weight * (saturation + 1))), 'float8[]')
   const fixed = parameters.add(String(saturation * (1 - lengthWeight)), 'float8')
   const perLexeme = parameters.add(String((saturation * lengthWeight) / averageLength), 'float8')
-  // No index serves IS TRUE.
-  const conditions = [by === 'condition' ? `(${matched}) IS TRUE` : matched]
-  if (condition !== undefined) conditions.push(by === 'words' ? `(${condition}) IS TRUE` : `(${condition})`)
   return `SELECT c.row_key, c.score FROM (
 WITH scored AS MATERIALIZED (
 SELECT ${table.rowExpression} AS row_key, (
   SELECT sum((${weights})[array_position(${lexemes}, l.lexeme)] * cardinality(l.positions) / (cardinality(l.positions) + ${fixed} + ${perLexeme} * length(d.marked)))
   FROM unnest(ts_filter(d.marked, '{a}')) AS l) AS score
-FROM ${tableName(table)} AS t CROSS JOIN LATERAL (SELECT setweight(${vector}, 'A', ${lexemes}) AS marked OFFSET 0) AS d
-WHERE ${conditions.join(' AND ')})
+FROM ${source.from} CROSS JOIN LATERAL (SELECT setweight(${index.vector}, 'A', ${lexemes}) AS marked OFFSET 0) AS d
+${source.where})
 SELECT row_key, score FROM scored LIMIT ${mostScored}) AS c
 WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C" LIMIT ${limit}`
+}
+
+type Source = { readonly from: string; readonly where: string }
+
+/** No index serves IS TRUE. */
+const unindexed = (condition: string): string => `(${condition}) IS TRUE`
+
+function conditionsOf(matched: string, by: Access['by'], condition: FilterCondition): string {
+  const words = by === 'condition' ? unindexed(matched) : matched
+  if (condition === undefined) return words
+  return `${words} AND ${by === 'words' ? unindexed(condition) : `(${condition})`}`
+}
+
+function candidates(
+  table: SearchedTable,
+  { vector }: InvertedIndex,
+  { clauses, by }: Ranking,
+  condition: FilterCondition,
+  parameters: Parameters,
+): Source {
+  const matched = `${vector} @@ (SELECT ${parameters.add(anyClause(clauses), 'tsquery')})`
+  return { from: `${tableName(table)} AS t`, where: `WHERE ${conditionsOf(matched, by, condition)}` }
+}
+
+const leastPreselected = 60
+/** A term that more of the rows have weighs too little to be worth reading its postings. */
+const frequentPart = 0.05
+
+/**
+ * Where the vector of a row is computed, few rows can be scored. They are chosen by the weights of the terms that they have, which the index knows: each term is a scan of its own, of the
+ * candidates that have it.
+ */
+function preselected(
+  table: SearchedTable,
+  { vector }: InvertedIndex,
+  { clauses, by, terms, totalRows }: Ranking,
+  condition: FilterCondition,
+  parameters: Parameters,
+  limit: number,
+): Source {
+  const alone = new Set(clauses.flatMap(clause => (clause.length === 1 ? clause : [])))
+  const needed = new Set(clauses.flat())
+  const read = terms.filter(({ lexeme, rows }) => needed.has(lexeme) || rows <= frequentPart * totalRows)
+  const queries = read.map(({ lexeme }) =>
+    alone.has(lexeme) ? anyOf([lexeme]) : `${anyOf([lexeme])}&(${anyClause(clauses)})`,
+  )
+  const scanned = parameters.add(arrayLiteral(queries), 'tsquery[]')
+  const weights = parameters.add(arrayLiteral(read.map(({ weight }) => weight)), 'float8[]')
+  const chosen = `SELECT c.part, c.place FROM unnest(${scanned}, ${weights}) AS w (q, weight)
+CROSS JOIN LATERAL (SELECT t.tableoid AS part, t.ctid AS place FROM ${tableName(table)} AS t WHERE ${conditionsOf(`${vector} @@ w.q`, by, condition)} OFFSET 0) AS c
+GROUP BY c.part, c.place ORDER BY sum(w.weight) DESC, c.part, c.place LIMIT ${limit}`
+  return {
+    from: `(${chosen}) AS h JOIN ${tableName(table)} AS t ON t.ctid = h.place AND t.tableoid = h.part`,
+    where: '',
+  }
 }
 
 /**
