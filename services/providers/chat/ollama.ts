@@ -34,7 +34,7 @@ function ollamaMessages({ role, content }: ChatMessage, nameOf: (id: string) => 
   return text === '' && results.length > 0 ? results : [...results, { role, content: text }]
 }
 
-function ollamaBody({ model, messages, tools, maximumTokens, temperature }: ChatRequest) {
+function ollamaBody({ model, messages, tools, maximumTokens, temperature, windowTokens }: ChatRequest) {
   const names = createCallNames()
   return {
     model,
@@ -43,7 +43,11 @@ function ollamaBody({ model, messages, tools, maximumTokens, temperature }: Chat
       return ollamaMessages(message, names.nameOf)
     }),
     stream: false,
-    options: { num_predict: maximumTokens, ...(temperature !== undefined && { temperature }) },
+    options: {
+      num_predict: maximumTokens,
+      ...(temperature !== undefined && { temperature }),
+      ...(windowTokens !== undefined && { num_ctx: windowTokens }),
+    },
     ...(tools.length > 0 && {
       tools: tools.map(({ name, description, inputSchema }) => ({
         type: 'function',

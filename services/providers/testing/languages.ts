@@ -210,7 +210,11 @@ function readGemini(body: unknown): Understood {
 const ollamaBody = z.strictObject({
   model: z.string(),
   stream: z.boolean(),
-  options: z.strictObject({ num_predict: z.int().min(1), temperature: z.number().optional() }),
+  options: z.strictObject({
+    num_predict: z.int().min(1),
+    num_ctx: z.int().min(1).optional(),
+    temperature: z.number().optional(),
+  }),
   messages: z.array(
     z.strictObject({
       role: z.enum(['system', 'user', 'assistant', 'tool']),

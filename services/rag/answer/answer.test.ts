@@ -115,6 +115,14 @@ describe.each(languages)('%s', provider => {
   )
 })
 
+test('Ollama is told to read the whole prompt', async () => {
+  await answerer({ provider: 'ollama' }).answer(question, never)
+  expect(double.seen[0]?.body).toMatchObject({ options: { num_ctx: 4_096 } })
+  const long = { ...question, query: 'What do cats do? '.repeat(500) }
+  await answerer({ provider: 'ollama' }).answer(long, never)
+  expect(double.seen[1]?.body).toMatchObject({ options: { num_ctx: 8_192 } })
+})
+
 test('a system prompt of the user is followed by the rule for documents', async () => {
   await answerer({ systemPrompt: 'Answer as a pirate.' }).answer(question, never)
   expect(double.seen[0]?.understood?.system).toMatch(

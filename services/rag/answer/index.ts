@@ -20,6 +20,12 @@ const nothingFound = 'No relevant information found in the available documents.'
 const charactersPerToken = 64
 const spareCharacters = 10_000
 
+/** Of the built-in system prompt and the rule for documents. */
+const ruleTokens = 150
+/** How many more tokens than counted a prompt may have. */
+const otherTokenizers = 1.25
+const windowStep = 4_096
+
 export class Answerer {
   readonly #settings: AnswererOptions['settings']
   readonly #chat: ChatProvider
@@ -82,7 +88,15 @@ export class Answerer {
   #requestOf(question: Question, count: CountTokens): ChatRequest {
     const { completion, tokenBudget } = this.#settings
     const messages = promptOf(question, this.#settings, count)
-    return { model: completion.model, tools: [], maximumTokens: tokenBudget, messages }
+    const windowTokens = this.#windowFor(question, count)
+    return { model: completion.model, tools: [], maximumTokens: tokenBudget, messages, windowTokens }
+  }
+
+  /** The same for all usual questions of a pipeline: Ollama loads its model anew for another. */
+  #windowFor({ query }: Question, count: CountTokens): number {
+    const { tokenBudget, contextTokens, systemPrompt = '' } = this.#settings
+    const needed = contextTokens + tokenBudget + count(systemPrompt) + count(query) + ruleTokens
+    return Math.ceil((needed * otherTokenizers) / windowStep) * windowStep
   }
 
   #checkLength(length: number): void {
