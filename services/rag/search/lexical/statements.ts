@@ -63,7 +63,7 @@ export function rankedSql(
   const isPreselected = !index.isStored && by !== 'condition' && ranking.clauses.length > 1
   const source = !isPreselected
     ? candidates(table, index, ranking, condition, parameters)
-    : preselected(table, index, ranking, condition, parameters, Math.max(leastPreselected, 2 * limit))
+    : preselected(table, index, ranking, condition, parameters, Math.max(leastPreselected, Math.ceil(spare * limit)))
   const lexemes = parameters.add(arrayLiteral(terms.map(({ lexeme }) => lexeme)), 'text[]')
   const weights = parameters.add(arrayLiteral(terms.map(({ weight }) => weight * (saturation + 1))), 'float8[]')
   const fixed = parameters.add(String(saturation * (1 - lengthWeight)), 'float8')
@@ -101,7 +101,8 @@ function candidates(
   return { from: `${tableName(table)} AS t`, where: `WHERE ${conditionsOf(matched, by, condition)}` }
 }
 
-const leastPreselected = 60
+/** Rows whose vectors are computed: more than are returned, since the weights alone are not quite the order of the scores. */
+const [leastPreselected, spare] = [40, 1.6]
 /** A term that more of the rows have weighs too little to be worth reading its postings. */
 const frequentPart = 0.05
 
