@@ -5,7 +5,7 @@ import { startPgvector } from '../../testing/pgvector.ts'
 import type { TestPostgres } from '../../testing/postgres.ts'
 import type { TableSettings } from '../configuration/types.ts'
 import type { Filter } from '../request/filter.ts'
-import { type SearchedPipeline, Searcher } from './index.ts'
+import { type Rerank, type SearchedPipeline, Searcher } from './index.ts'
 
 const postgres = await startPgvector()
 const never = new AbortController().signal
@@ -21,28 +21,43 @@ const table = (name: string, more: Partial<TableSettings> = {}): TableSettings =
   ...more,
 })
 
-function searcher(
-  tables: readonly TableSettings[],
-  more: Partial<SearchedPipeline> & { vector?: readonly number[] } = {},
-) {
-  const { vector, ...settings } = more
-  const pipeline: SearchedPipeline = {
+type SearcherOptions = ConstructorParameters<typeof Searcher>[0]
+type More = Partial<SearchedPipeline> & Pick<SearcherOptions, 'makeLexical'> & { readonly reranker?: Rerank }
+
+const clock = 0
+
+function searcher(tables: readonly TableSettings[], { makeLexical, reranker, ...more }: More = {}) {
+  const pipeline = {
     name: 'docs',
     address: connectionAddress((postgres as TestPostgres).uri('postgres')),
     poolSize: 4,
     tables,
     rerank: undefined,
-    hybridEnabled: false,
+    hybridEnabled: makeLexical !== undefined,
     vectorWeight: 0.5,
     minSimilarity: 0,
-    ...settings,
-  }
-  // A query is its vector.
-  const embed = async (text: string) => vector ?? (JSON.parse(text) as number[])
-  const made = new Searcher({ pipeline, embed, logger: pino({ level: 'silent' }), now: () => performance.now() })
+    ...more,
+  } satisfies SearchedPipeline
+  const made = new Searcher({
+    pipeline,
+    // A query is its vector.
+    embed: async text => JSON.parse(text) as number[],
+    ...(makeLexical && { makeLexical }),
+    ...(reranker && { rerank: reranker }),
+    logger: pino({ level: 'silent' }),
+    now: () => clock,
+  })
   opened.push(made)
   return made
 }
+
+/** Words that are best in the rows with the highest numbers. */
+const byNumber: NonNullable<More['makeLexical']> = ({ table: { schema, name, rowExpression } }) => ({
+  warnings: [],
+  prepare: async () => (condition, _, limit) => ({
+    sql: `SELECT ${rowExpression} AS row_key, n::float8 AS score FROM "${schema}"."${name}" AS t WHERE ${condition ?? 'true'} ORDER BY n DESC LIMIT ${limit}`,
+  }),
+})
 
 const filter = (...conditions: Filter['conditions']): Filter => ({ conditions, logic: 'AND' })
 
@@ -135,5 +150,232 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
   ])('refuses %j', async (by, message) => {
     const answer = searcher([table('docs')]).search({ query: '[1,2,3]', filter: by, topN: 1 }, never)
     await expect(answer).rejects.toMatchObject({ code: 'INVALID_REQUEST', message: expect.stringContaining(message) })
+  })
+})
+
+describe.skipIf(postgres === undefined)('tables of other kinds', () => {
+  beforeAll(async () => {
+    const row = (n: string) => `${n}, 'text ' || ${n}, ARRAY[${n}, 10, 0]::vector`
+    await postgres?.run(`
+      CREATE TABLE keyed (part int, n int, content text, embedding vector(3), PRIMARY KEY (part, n));
+      INSERT INTO keyed SELECT 7, ${row('n')} FROM generate_series(1, 20) n;
+      CREATE TABLE bare (n int, content text, embedding halfvec(3));
+      INSERT INTO bare SELECT ${row('n')} FROM generate_series(1, 20) n;
+      CREATE TABLE parted (id int, n int, content text, embedding vector(3)) PARTITION BY LIST ((n % 2));
+      CREATE TABLE parted_0 PARTITION OF parted FOR VALUES IN (0);
+      CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1);
+      INSERT INTO parted SELECT n, ${row('n')} FROM generate_series(1, 20) n;
+      CREATE VIEW viewed AS SELECT n AS id, n, content, embedding FROM keyed;
+      CREATE VIEW without_id AS SELECT n, content, embedding FROM keyed;
+      CREATE DOMAIN small AS int CHECK (VALUE < 100);
+      CREATE TABLE odd (id int, n small, code bit(3), content text, embedding vector);
+      INSERT INTO odd SELECT n, n, B'101', 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(1, 5) n;
+      INSERT INTO odd VALUES (6, 6, B'111', 'other dimensions', '[1,2]'), (7, 7, B'000', 'no direction', '[0,0,0]');
+      CREATE ROLE reader LOGIN; GRANT SELECT (n, content) ON bare TO reader`)
+  })
+
+  test.each([
+    ['keyed', ['7,10', '7,11', '7,9'], 'table keyed: has no column id; its primary key identifies documents'],
+    ['bare', ['(0,10)', '(0,11)', '(0,9)'], 'table bare: has no column id; ctid identifies documents'],
+    ['parted', ['10', '11', '9'], undefined],
+    ['viewed', ['10', '11', '9'], undefined],
+    ['odd', ['5', '4', '3'], undefined],
+  ])('%s', async (name, expected, warning) => {
+    for (const more of [{}, { makeLexical: byNumber, vectorWeight: 0.99 }]) {
+      const { documents, warnings } = await searcher([table(name)], more).search(
+        { query: '[10,10,0]', filter: undefined, topN: 3 },
+        never,
+      )
+      expect(documents.map(({ id }) => id)).toEqual(expected)
+      expect(warnings).toEqual(warning === undefined ? [] : [expect.stringContaining(warning)])
+    }
+  })
+
+  test('filters by the base type of a domain, and by types whose name alone means another', async () => {
+    const by = filter({ column: 'n', operator: '=', value: 2 }, { column: 'code', operator: '=', value: '101' })
+    expect(await ids(searcher([table('odd')]), [1, 10, 0], 5, by)).toEqual(['2'])
+  })
+
+  test.each([
+    ['absent', {}, 'table absent: does not exist'],
+    ['docs', { schema: 'nowhere' }, 'table nowhere.docs: does not exist'],
+    ['docs', { textColumn: 'words' }, 'table docs: has no column words'],
+    ['docs', { vectorColumn: 'content' }, 'column content is of type text; vector and halfvec can be searched'],
+    ['without_id', {}, 'set id_column'],
+    [
+      'docs',
+      { filter: { kind: 'sql' as const, text: 'true) OR (true' } },
+      'table docs: filter is not one SQL condition',
+    ],
+  ])('reports what %s lacks (%j)', async (name, more, message) => {
+    const one = searcher([table(name, more)])
+    const answer = one.search({ query: '[1,2,3]', filter: undefined, topN: 1 }, never)
+    await expect(answer).rejects.toMatchObject({ code: 'EXECUTION_ERROR', message: expect.stringContaining(message) })
+    expect(await one.health(never)).toMatchObject({ reachable: false, error: expect.stringContaining(message) })
+  })
+
+  test('names the role and the column that it may not read', async () => {
+    const address = connectionAddress((postgres as TestPostgres).uri('reader'))
+    const answer = searcher([table('bare')], { address }).search(
+      { query: '[1,2,3]', filter: undefined, topN: 1 },
+      never,
+    )
+    await expect(answer).rejects.toThrow('the role reader may not read column embedding')
+  })
+
+  test('names both numbers of dimensions', async () => {
+    const answer = searcher([table('docs')]).search({ query: '[1,2]', filter: undefined, topN: 1 }, never)
+    await expect(answer).rejects.toThrow('vectors of 2 dimensions, but column embedding of public.docs has 3')
+  })
+
+  test('merges rows of one id in a table, and equal texts of two tables', async () => {
+    await postgres?.run(`
+      CREATE TABLE pieces (id text, n int, content text, embedding vector(3));
+      INSERT INTO pieces SELECT CASE WHEN n < 90 THEN 'long' ELSE 'p' || n END, n, 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(30, 99) n`)
+    for (const more of [{}, { makeLexical: byNumber, vectorWeight: 0.99 }]) {
+      const found = await ids(searcher([table('pieces')], more), [50, 10, 0], 3)
+      expect(found[0]).toBe('long')
+      expect(new Set(found).size).toBe(3)
+    }
+    const both = searcher([table('keyed'), table('bare')])
+    const { documents } = await both.search({ query: '[10,10,0]', filter: undefined, topN: 4 }, never)
+    expect(documents.map(({ content }) => content)).toEqual(['text 10', 'text 11', 'text 9', 'text 12'])
+  })
+
+  test('fuses both arms by rank, leaves out what is not similar, and switches an arm off', async () => {
+    const both = await searcher([table('viewed')], { makeLexical: byNumber }).search(
+      { query: '[10,10,0]', filter: filter({ column: 'n', operator: '<=', value: 12 }), topN: 12 },
+      never,
+    )
+    // Nearest: 10, 11, 9, 12, ...; words: 12, 11, 10, ...
+    expect(both.documents.slice(0, 3).map(({ id }) => id)).toEqual(['10', '11', '12'])
+    expect(both.documents[0]?.score).toBeCloseTo(0.5 / 61 + 0.5 / 63, 8)
+    expect(both.documents).toHaveLength(12)
+    expect(await ids(searcher([table('viewed')], { minSimilarity: 0.9999 }), [10, 10, 0], 5)).toEqual(['10'])
+    const words = searcher([table('viewed')], { makeLexical: byNumber, vectorWeight: 0 })
+    expect(await ids(words, [10, 10, 0], 2)).toEqual(['20', '19'])
+    const vectors = searcher([table('viewed')], { makeLexical: byNumber, vectorWeight: 1 })
+    expect(await ids(vectors, [10, 10, 0], 1)).toEqual(['10'])
+  })
+
+  test('reranks, and keeps its order where reranking fails', async () => {
+    const rerank = { depth: 3 } as unknown as SearchedPipeline['rerank'] // nothing else of it is read here
+    const by = (reranker: Rerank) => searcher([table('viewed')], { rerank, reranker })
+    const backwards = by(async (_, texts) => texts.map((_text, index) => ({ index, score: index })).reverse())
+    expect(await ids(backwards, [10, 10, 0], 2)).toEqual(['9', '11'])
+    const failing = by(async () => Promise.reject(new Error('no')))
+    const { documents, warnings } = await failing.search({ query: '[10,10,0]', filter: undefined, topN: 2 }, never)
+    expect(documents.map(({ id }) => id)).toEqual(['10', '11'])
+    expect(warnings).toEqual(['reranking failed'])
+  })
+})
+
+describe.skipIf(postgres === undefined)('indexes and changes', () => {
+  const part = (n: string, place: number) => `abs(sin(${n} * ${place}.9898) * 43758.5)::numeric % 1`
+  /** The number of a row is where it lies in one direction. */
+  const vectorOf = (n: string) => `ARRAY[${n} / 4000.0, ${[2, 3, 5, 7].map(place => part(n, place)).join(', ')}]`
+  const query = [0.5, 0.2, 0.3, 0.4, 0.5]
+  const rowsOf = async <Row>(sql: string) => (await (postgres as TestPostgres).run(sql)).rows as Row[]
+  const nearest = async (name: string, condition: string, { operator = '<=>', to = query } = {}) => {
+    const distance = `(embedding ${operator} '${JSON.stringify(to)}') + 0`
+    const rows = await rowsOf<{ id: number }>(`SELECT id FROM ${name} WHERE ${condition} ORDER BY ${distance} LIMIT 10`)
+    return rows.map(({ id }) => String(id))
+  }
+  const scans = async (index: string) => {
+    // A connection reports its counts once it has been idle for a second, or when it ends.
+    await Promise.all(opened.splice(0).map(one => one.close()))
+    let count = -1
+    await expect
+      .poll(async () => {
+        const before = count
+        const statistics = `SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = '${index}'`
+        count = Number((await rowsOf<{ idx_scan: string }>(statistics))[0]?.idx_scan)
+        return count > 0 && count === before
+      })
+      .toBe(true)
+    return count
+  }
+
+  beforeAll(async () => {
+    await postgres?.run(`
+      CREATE TABLE many (id int PRIMARY KEY, n int, content text, embedding vector(5));
+      INSERT INTO many SELECT n, n, 'text ' || n, ${vectorOf('n')}::vector FROM generate_series(1, 8000) n;
+      CREATE INDEX many_cosine ON many USING hnsw (embedding vector_cosine_ops) WITH (ef_construction = 40);
+      CREATE TABLE many_half (id int PRIMARY KEY, n int, content text, embedding vector);
+      INSERT INTO many_half SELECT n, n, content, embedding FROM many;
+      CREATE INDEX many_half_cast ON many_half USING hnsw ((embedding::halfvec(5)) halfvec_l2_ops) WITH (ef_construction = 40);
+      CREATE TABLE many_part (id int PRIMARY KEY, n int, content text, embedding halfvec(5));
+      INSERT INTO many_part SELECT n, n, content, embedding FROM many;
+      CREATE INDEX many_part_index ON many_part USING ivfflat (embedding halfvec_cosine_ops) WITH (lists = 20) WHERE n > 1000;
+      ANALYZE`)
+  })
+
+  test('searches by the index where the filter accepts many rows', async () => {
+    const by = filter({ column: 'n', operator: '>', value: 500 })
+    expect(await ids(searcher([table('many')]), query, 10)).toEqual(await nearest('many', 'true'))
+    expect(await ids(searcher([table('many')]), query, 10, by)).toEqual(await nearest('many', 'n > 500'))
+    expect(await scans('many_cosine')).toBeGreaterThan(0)
+  })
+
+  test('misses nothing where the filter accepts no row near the query', async () => {
+    const by = filter({ column: 'n', operator: '<', value: 6_000 })
+    const to = [4, 0.5, 0.5, 0.5, 0.5]
+    const exact = await nearest('many', 'n < 6000', { to })
+    expect(await nearest('many', 'true', { to })).not.toEqual(exact)
+    expect(await ids(searcher([table('many')]), to, 10, by)).toEqual(exact)
+    const both = searcher([table('many')], { makeLexical: byNumber, vectorWeight: 0.999 })
+    expect(await ids(both, to, 10, by)).toEqual(exact)
+  })
+
+  test('uses an index of a cast by its own operator, and compares the vectors as they are', async () => {
+    expect(await ids(searcher([table('many_half')]), query, 10)).toEqual(
+      await nearest('many_half', 'true', { operator: '<->' }),
+    )
+    expect(await scans('many_half_cast')).toBeGreaterThan(0)
+  })
+
+  test('uses a partial index only where the configured filter is within it', async () => {
+    const sql = { kind: 'sql' as const, text: 'n > 2000 -- not the old ones' }
+    const inside = searcher([table('many_part', { filter: sql })])
+    const by = filter({ column: 'n', operator: '<', value: 7_500 })
+    expect(await ids(inside, query, 10, by)).toEqual(await nearest('many_part', 'n > 2000 AND n < 7500'))
+    expect(await scans('many_part_index')).toBeGreaterThan(0)
+    expect(await ids(searcher([table('many_part')]), query, 10)).toEqual(await nearest('many_part', 'true'))
+  })
+
+  test('never returns a row outside a filter to any of 64 requests at once', async () => {
+    const one = searcher([table('many')], { makeLexical: byNumber })
+    const answers = await Promise.all(
+      Array.from({ length: 64 }, async (_, tenant) => {
+        const by = filter({ column: 'n', operator: 'IN', value: [tenant, tenant + 64, tenant + 128, tenant + 192] })
+        const { documents } = await one.search({ query: JSON.stringify(query), filter: by, topN: 10 }, never)
+        return documents.map(({ id }) => Number(id) % 64)
+      }),
+    )
+    for (const [tenant, found] of answers.entries()) expect(new Set(found)).toEqual(new Set([tenant]))
+  })
+
+  test('notices that an index, a column, a table and the database go and come back', async () => {
+    await postgres?.run(`CREATE TABLE brief AS SELECT * FROM many; INSERT INTO brief SELECT n + 8000, n, 'more ' || n, embedding FROM many WHERE n <= 3000;
+      CREATE INDEX brief_index ON brief USING hnsw (embedding vector_cosine_ops) WITH (ef_construction = 40); ANALYZE brief`)
+    const one = searcher([table('brief')])
+    const search = () => one.search({ query: JSON.stringify(query), filter: undefined, topN: 5 }, never)
+    const { documents } = await search()
+    await postgres?.run('DROP INDEX brief_index')
+    expect((await search()).documents).toEqual(documents)
+    expect((await one.health(never)).warnings).toEqual([
+      'table public.brief: no valid index on column embedding; each search reads the whole table',
+    ])
+    await postgres?.run('ALTER TABLE brief ALTER COLUMN content TYPE varchar(100)')
+    expect((await search()).documents).toEqual(documents)
+    await postgres?.run('ALTER TABLE brief RENAME TO gone')
+    await expect(search()).rejects.toThrow('table brief: does not exist')
+    await postgres?.run('ALTER TABLE gone RENAME TO brief')
+    expect((await search()).documents).toEqual(documents)
+    await postgres?.crash()
+    await expect(search()).rejects.toMatchObject({ code: 'EXECUTION_ERROR', message: 'the database cannot be reached' })
+    expect(await one.health(never)).toMatchObject({ reachable: false })
+    await postgres?.start()
+    expect((await search()).documents).toEqual(documents)
   })
 })

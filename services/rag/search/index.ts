@@ -93,13 +93,14 @@ export class Searcher {
     try {
       return await this.#searchAndRerank(request, embedding, signal)
     } catch (error) {
-      if (!isWorthRetrying(error) || signal.aborted) throw await this.#failure(error, request.filter, signal)
+      await this.#refuseFilter(error, request.filter, signal)
+      if (!isWorthRetrying(error) || signal.aborted) throw this.#failure(error, signal)
     }
     this.#tables.forget()
     try {
       return await this.#searchAndRerank(request, embedding, signal)
     } catch (error) {
-      throw await this.#failure(error, request.filter, signal)
+      throw this.#failure(error, signal)
     }
   }
 
@@ -211,25 +212,22 @@ export class Searcher {
     return [...new Set((await Promise.all(ofTables)).flat())]
   }
 
-  /** A value that a column's type refuses is found by running each condition by itself. */
-  async #failure(error: unknown, filter: Filter | undefined, signal: AbortSignal): Promise<unknown> {
-    if (signal.aborted || filter === undefined || !mayBeOfFilter(error)) {
-      this.#log(error, signal)
-      return asRagError(error, signal)
+  #failure(error: unknown, signal: AbortSignal): unknown {
+    if (!(error instanceof RagError) && !signal.aborted) {
+      this.#options.logger.error({ err: error, pipeline: this.#options.pipeline.name }, 'a search failed')
     }
-    try {
-      const refusal = await this.#refusedCondition(filter, signal)
-      if (refusal !== undefined) return refusal
-    } catch (other) {
-      return asRagError(other, signal)
-    }
-    this.#log(error, signal)
     return asRagError(error, signal)
   }
 
-  #log(error: unknown, signal: AbortSignal): void {
-    if (error instanceof RagError || signal.aborted) return
-    this.#options.logger.error({ err: error, pipeline: this.#options.pipeline.name }, 'a search failed')
+  /**
+   * A value that a column's type refuses is found by running each condition by itself.
+   * @throws RagError INVALID_REQUEST if one of them is the reason of the failure
+   */
+  async #refuseFilter(error: unknown, filter: Filter | undefined, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || filter === undefined || !mayBeOfFilter(error)) return
+    // Whatever else fails here, the failure that was first is the one to report.
+    const refusal = await this.#refusedCondition(filter, signal).catch(() => undefined)
+    if (refusal !== undefined) throw refusal
   }
 
   async #refusedCondition(filter: Filter, signal: AbortSignal): Promise<RagError | undefined> {
