@@ -4,12 +4,12 @@
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
 
-export const dimensions = 384
+const dimensions = 384
 export type VectorType = 'vector' | 'halfvec'
 
 const areas = 50
 const topicsPerArea = 20
-export const topics = areas * topicsPerArea
+const topics = areas * topicsPerArea
 /** Directions in which documents differ. */
 const directions = 40
 const spread = { area: 1, topic: 0.6, document: 0.8, noise: 0.3 }
@@ -148,7 +148,7 @@ function writeRow(buffer: Buffer, start: number, type: VectorType, id: number, r
   return at
 }
 
-export type Question = { readonly text: string; readonly vector: readonly number[]; readonly topic: number }
+type Question = { readonly text: string; readonly vector: readonly number[]; readonly topic: number }
 
 /** Questions about topics as documents have them, none of which is a document. */
 export function questions(count: number): readonly Question[] {

@@ -12,6 +12,7 @@ import type { PipelineSettings, RagSettings, ServerSettings } from './configurat
 import { FollowedFiles } from './follow.ts'
 import { createPipeline, type PipelineParts } from './pipeline.ts'
 import { type Pipeline, PipelineSet } from './pipelines.ts'
+import { checkFilterTexts } from './search/filter-text.ts'
 import { createRagServer } from './server/index.ts'
 import { Metrics } from './server/metrics.ts'
 
@@ -86,6 +87,7 @@ export async function startRag(options: RagOptions): Promise<RagService> {
   const { logger, now = Date.now, intervalMs = usualIntervalMs, makePipeline = createPipeline } = options
   const configuration = new Configuration(options.read)
   let settings = configuration.read()
+  await checkFilterTexts(settings.pipelines)
   const { host, port, tls } = settings.server
   const certificate = await certificateOf(tls)
   const metrics: Metrics = new Metrics(() => pipelines)
@@ -108,13 +110,26 @@ export async function startRag(options: RagOptions): Promise<RagService> {
       logger.info({ added, changed, removed }, 'the configuration has changed and is applied')
   }
 
+  function failed(error: unknown): void {
+    metrics.reload(false)
+    logger.error({ reason: reasonOf(error) }, 'the configuration is wrong; the one before stays applied')
+  }
+
   function reload(): void {
-    try {
-      apply(configuration.read())
+    const applied = (next: RagSettings) => {
+      apply(next)
       metrics.reload(true)
+    }
+    try {
+      const next = configuration.read()
+      const hasText = next.pipelines.some(({ tables }) => tables.some(({ filter }) => filter?.kind === 'sql'))
+      if (!hasText) applied(next)
+      else
+        checkFilterTexts(next.pipelines)
+          .then(() => applied(next))
+          .catch(failed)
     } catch (error) {
-      metrics.reload(false)
-      logger.error({ reason: reasonOf(error) }, 'the configuration is wrong; the one before stays applied')
+      failed(error)
     }
   }
 

@@ -1,6 +1,7 @@
 /** The check of a configured filter that is SQL text. The text must be one condition by Postgres's own grammar, so that it stays one between parentheses. */
 
 import type { ParseResult } from 'libpg-query'
+import type { PipelineSettings } from '../configuration/types.ts'
 
 const longestText = 20_000
 /** What a SELECT of nothing but a condition has. */
@@ -28,4 +29,17 @@ export async function filterTextError(text: string): Promise<string | undefined>
   }
   if (JSON.stringify(select).includes('{"ParamRef":')) return 'must not have parameters such as $1'
   return undefined
+}
+
+/**
+ * Checks the filters of a configuration.
+ * @throws Error that names the first that cannot be one
+ */
+export async function checkFilterTexts(pipelines: readonly Pick<PipelineSettings, 'name' | 'tables'>[]): Promise<void> {
+  for (const { name, tables } of pipelines) {
+    for (const { filter, name: table } of tables) {
+      const error = filter?.kind === 'sql' ? await filterTextError(filter.text) : undefined
+      if (error !== undefined) throw new Error(`pipeline ${name}, table ${table}: filter ${error}`)
+    }
+  }
 }

@@ -272,9 +272,10 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
 
 describe.skipIf(postgres === undefined)('indexes and changes', () => {
   const part = (n: string, place: number) => `abs(sin(${n} * ${place}.9898) * 43758.5)::numeric % 1`
-  /** The number of a row is where it lies in one direction. */
-  const vectorOf = (n: string) => `ARRAY[${n} / 4000.0, ${[2, 3, 5, 7].map(place => part(n, place)).join(', ')}]`
-  const query = [0.5, 0.2, 0.3, 0.4, 0.5]
+  /** The number of a row is the angle at which it lies. */
+  const vectorOf = (n: string) =>
+    `ARRAY[3 * cos(${n} / 2600.0), 3 * sin(${n} / 2600.0), ${[2, 3, 5].map(place => part(n, place)).join(', ')}]`
+  const query = [2, 2, 0.3, 0.4, 0.5]
   const rowsOf = async <Row>(sql: string) => (await (postgres as TestPostgres).run(sql)).rows as Row[]
   const nearest = async (name: string, condition: string, { operator = '<=>', to = query } = {}) => {
     const distance = `(embedding ${operator} '${JSON.stringify(to)}') + 0`
@@ -319,7 +320,7 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
 
   test('misses nothing where the filter accepts no row near the query', async () => {
     const by = filter({ column: 'n', operator: '<', value: 6_000 })
-    const to = [4, 0.5, 0.5, 0.5, 0.5]
+    const to = [-3, 0, 0.5, 0.5, 0.5]
     const exact = await nearest('many', 'n < 6000', { to })
     expect(await nearest('many', 'true', { to })).not.toEqual(exact)
     expect(await ids(searcher([table('many')]), to, 10, by)).toEqual(exact)
