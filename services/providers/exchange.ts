@@ -42,7 +42,15 @@ export function retryAfterMs(header: string | null, now: number): number {
   return Number.isNaN(date) ? 0 : Math.max(0, date - now)
 }
 
+/** The length of a body that says it and cannot be longer: what is compressed can. */
+function statedLength({ headers }: Response): number {
+  const length = headers.get('content-length')
+  return length === null || headers.has('content-encoding') ? Number.POSITIVE_INFINITY : Number(length)
+}
+
 async function readBounded(response: Response, maximumBytes: number, provider: string): Promise<Buffer> {
+  // Piece by piece takes twice the time.
+  if (statedLength(response) <= maximumBytes) return Buffer.from(await response.arrayBuffer())
   const pieces: Uint8Array[] = []
   let length = 0
   for await (const piece of response.body ?? []) {
@@ -162,13 +170,21 @@ export const exchange = <Answer>(
   signal: AbortSignal,
 ): Promise<Answer> => withRetries(endpoint, signal, limit => attempt(endpoint, question, limit))
 
-/** Aborts what is begun after a time. Its timer is cleared at the end: there are many requests in the time that one may take. */
+/** Aborts a try with the signal of the request, or after a time. It leaves nothing behind: there are many requests in the time that one may take. */
 class Limit {
   readonly #controller = new AbortController()
+  readonly #outer: AbortSignal
   readonly #timer: NodeJS.Timeout
+  readonly #abort = () => this.#controller.abort(this.#outer.reason)
+  isTimeUp = false
 
-  constructor(ms: number) {
-    this.#timer = setTimeout(() => this.#controller.abort(), ms)
+  constructor(outer: AbortSignal, ms: number) {
+    this.#outer = outer
+    outer.addEventListener('abort', this.#abort, { once: true })
+    this.#timer = setTimeout(() => {
+      this.isTimeUp = true
+      this.#controller.abort()
+    }, ms)
   }
 
   get signal(): AbortSignal {
@@ -177,20 +193,26 @@ class Limit {
 
   end(): void {
     clearTimeout(this.#timer)
+    this.#outer.removeEventListener('abort', this.#abort)
   }
 }
 
-/** What one try fails with, as an error of this module. */
+/** What one try fails with, as an error of this module. `deadline`: of the whole request. */
 async function triedOnce<Result>(
   endpoint: Endpoint,
-  outer: AbortSignal,
+  deadline: number,
+  signal: AbortSignal,
   attemptOnce: (limit: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
-  const limit = new Limit(endpoint.attemptTimeoutMs)
+  const { timeoutMs, attemptTimeoutMs } = endpoint
+  const left = deadline - performance.now()
+  const limit = new Limit(signal, Math.max(0, Math.min(left, attemptTimeoutMs)))
   try {
-    return await attemptOnce(AbortSignal.any([outer, limit.signal]))
+    return await attemptOnce(limit.signal)
   } catch (error) {
-    if (limit.signal.aborted) throw new Passing(lateAfter(endpoint.attemptTimeoutMs, endpoint))
+    signal.throwIfAborted()
+    if (limit.isTimeUp && left <= attemptTimeoutMs) throw lateAfter(timeoutMs, endpoint)
+    if (limit.isTimeUp) throw new Passing(lateAfter(attemptTimeoutMs, endpoint))
     throw error instanceof ProviderError || error instanceof Passing ? error : brokenOff(error, endpoint)
   } finally {
     limit.end()
@@ -209,30 +231,21 @@ export async function withRetries<Result>(
   signal: AbortSignal,
   attemptOnce: (limit: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
-  const { timeoutMs } = endpoint
-  const deadline = performance.now() + timeoutMs
-  const whole = new Limit(timeoutMs)
-  const outer = AbortSignal.any([signal, whole.signal])
+  const deadline = performance.now() + endpoint.timeoutMs
   const left = { limited: endpoint.retries, other: otherRetries }
   let pauseMs = firstPauseMs
-  try {
-    for (;;) {
-      signal.throwIfAborted()
-      try {
-        return await triedOnce(endpoint, outer, attemptOnce)
-      } catch (error) {
-        signal.throwIfAborted()
-        if (whole.signal.aborted) throw lateAfter(timeoutMs, endpoint)
-        if (!(error instanceof Passing)) throw error
-        const { failure, waitMs } = error
-        const wait = Math.max(waitMs, pauseMs * (0.75 + Math.random() / 2))
-        pauseMs *= 2
-        const isLast = left[failure.kind === 'limited' ? 'limited' : 'other']-- <= 0
-        if (isLast || wait > endpoint.longestPauseMs || performance.now() + wait >= deadline) throw failure
-        await pause(wait, undefined, { signal: outer }).catch(() => undefined)
-      }
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      return await triedOnce(endpoint, deadline, signal, attemptOnce)
+    } catch (error) {
+      if (!(error instanceof Passing)) throw error
+      const { failure, waitMs } = error
+      const wait = Math.max(waitMs, pauseMs * (0.75 + Math.random() / 2))
+      pauseMs *= 2
+      const isLast = left[failure.kind === 'limited' ? 'limited' : 'other']-- <= 0
+      if (isLast || wait > endpoint.longestPauseMs || performance.now() + wait >= deadline) throw failure
+      await pause(wait, undefined, { signal }).catch(() => undefined)
     }
-  } finally {
-    whole.end()
   }
 }

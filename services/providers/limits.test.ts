@@ -1,4 +1,5 @@
 /** Settings of an endpoint: tries, time limits, headers; and reranking. */
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createChatProvider } from './chat/index.ts'
 import { createEmbedder } from './embedding.ts'
@@ -67,6 +68,16 @@ describe('tries', () => {
     expect(double.seen).toHaveLength(4)
     await vi.waitFor(() => expect(double.open()).toBe(0))
   })
+})
+
+test('an answer is not unpacked past its limit', async () => {
+  const body = gzipSync(' '.repeat(20_000_000))
+  double.troubles.push({
+    status: 200,
+    headers: { 'content-encoding': 'gzip', 'content-length': `${body.length}` },
+    body,
+  })
+  expect((await failureOf(embed())).message).toMatch(/^openai sent more than \d+ bytes$/)
 })
 
 describe('headers of the settings', () => {

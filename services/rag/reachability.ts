@@ -22,7 +22,7 @@ async function reachabilityBy(ask: Ask, signal: AbortSignal): Promise<Reachabili
 }
 
 export function completionReachability(settings: CompletionSettings): (signal: AbortSignal) => Promise<Reachability> {
-  const chat = createChatProvider(settings)
+  const chat = createChatProvider({ ...settings, retries: 0 })
   return signal => reachabilityBy(limit => chat.models(limit), signal)
 }
 
@@ -30,6 +30,6 @@ export function completionReachability(settings: CompletionSettings): (signal: A
 export function embeddingReachability(settings: EmbeddingSettings): (signal: AbortSignal) => Promise<Reachability> {
   const { provider } = settings
   if (provider !== 'voyage') return completionReachability({ ...settings, provider })
-  const embedder = createEmbedder(settings)
+  const embedder = createEmbedder({ ...settings, retries: 0 })
   return signal => reachabilityBy(limit => embedder.embed(['health'], 'query', limit), signal)
 }

@@ -9,7 +9,7 @@ import { type Language, type Reply, type Understood, understand } from './langua
 import { failureIn, piecesIn, wholeOrPieces } from './streams.ts'
 
 type Trouble =
-  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
+  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string | Uint8Array }
   | 'hang'
   /** Of an answer in pieces: after the first of its text. */
   | 'fail midway'
@@ -176,7 +176,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     const say = (status: number, body: unknown, headers: Record<string, string> = {}) =>
       response
         .writeHead(status, { 'content-type': 'application/json', ...headers })
-        .end(typeof body === 'string' ? body : JSON.stringify(body))
+        .end(typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body))
     const trouble = troubles.shift()
     if (trouble !== undefined)
       seen.push({ path: request.url ?? '', headers: request.headers, body: await bodyOf(request) })
