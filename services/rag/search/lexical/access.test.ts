@@ -20,6 +20,6 @@ test('the fewer rows a condition accepts, the more the words find, until the con
 test('fewer rows are scored where reading one costs more', () => {
   expect(access({ isFiltered: false, averageLength: 150 })).toEqual(['planner', 300])
   expect(access({ isFiltered: false, averageLength: 150, rows: 10_000 })).toEqual(['planner', 600])
-  expect(access({ isFiltered: false, isStored: false })).toEqual(['planner', 600])
+  expect(access({ isFiltered: false, isStored: false })).toEqual(['planner', 400])
   expect(access({ matching: 500, isStored: false })[0]).toBe('planner')
 })

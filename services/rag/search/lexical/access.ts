@@ -41,9 +41,18 @@ const [mostInVain, usualInVain] = [10, 4]
 const smallPart = 0.02
 const mostFound = 200_000
 
-export function accessTo({ isStored, rows, averageLength, isFiltered, matching }: Reading): Access {
-  const isLong = averageLength > longLexemes && rows > smallTable
-  const { scored, microseconds, mostScored, mostByCondition } = isStored ? (isLong ? long : usual) : computed
+/** As `computed`, where the scans read more: of a large table, or with a filter. */
+const computedFewer: Cost = { ...computed, scored: 400 }
+
+function costOf({ isStored, rows, averageLength, isFiltered }: Reading): Cost {
+  const isLarge = rows > smallTable
+  if (isStored) return isLarge && averageLength > longLexemes ? long : usual
+  return isLarge || isFiltered ? computedFewer : computed
+}
+
+export function accessTo(reading: Reading): Access {
+  const { rows, isFiltered, matching } = reading
+  const { scored, microseconds, mostScored, mostByCondition } = costOf(reading)
   if (!isFiltered) return { by: 'planner', budget: { rows: scored, microseconds }, mostScored }
   if (matching === undefined) {
     return { by: 'planner', budget: { rows: usualInVain * scored, microseconds: 2 * microseconds }, mostScored }

@@ -38,6 +38,7 @@ describe('ranking', () => {
     expect((await arm.search('common fluttering')).slice(0, 3)).toEqual(['1001', '1002', '1003'])
     expect(await arm.search('nothing like it')).toEqual([])
     expect(await arm.search('the of and')).toEqual([])
+    expect(await arm.search('flutter\0common')).toHaveLength(10)
     expect(await arm.search("'); DROP TABLE ranked; -- \\ & | ! :* <->")).toEqual([])
   })
 
@@ -122,6 +123,15 @@ describe('without what is usually there', () => {
     await arm.search('words')
     await expect.poll(() => arm.search('words')).toEqual(['1'])
     expect(arm.arm.warnings).toEqual([])
+  })
+
+  test('a view: only vectors are searched, and the warning says so', async () => {
+    await postgres.run('CREATE TABLE seen (id integer, content text); CREATE VIEW view AS SELECT * FROM seen')
+    const arm = await armOf('view')
+    expect(await arm.search('words')).toEqual([])
+    expect(arm.warnings).toEqual([
+      'public.view is not a table, so it has no index for words, and only vectors are searched',
+    ])
   })
 
   test('indexes that are invalid, or of some rows only, are not used', async () => {

@@ -80,13 +80,15 @@ export class LexicalArm {
   /** undefined: there is no index to search by, or the query has no words. */
   async prepare(query: string, signal: AbortSignal): Promise<LexicalPlan | undefined> {
     const known = await this.#look()
+    // Postgres takes no NUL in a text.
+    const text = query.replaceAll('\0', ' ')
     switch (known.kind) {
       case 'none':
         return undefined
       case 'extension':
-        return { kind: 'extension', index: known.index, query }
+        return { kind: 'extension', index: known.index, query: text }
       case 'inverted': {
-        const terms = await this.#terms(query, known, signal)
+        const terms = await this.#terms(text, known, signal)
         return terms.length === 0
           ? undefined
           : { kind: 'ranked', index: known.index, statistics: known.statistics, terms }
@@ -207,6 +209,9 @@ export class LexicalArm {
 }
 
 function warningOf(known: Known, table: SearchedTable): string | undefined {
+  if (known.kind === 'none' && !['r', 'p', 'm'].includes(table.kind)) {
+    return `${table.schema}.${table.name} is not a table, so it has no index for words, and only vectors are searched`
+  }
   if (known.kind === 'none') {
     return `table ${table.schema}.${table.name} has no index for words, so only vectors are searched; create one: ${adviceFor(table)}`
   }
