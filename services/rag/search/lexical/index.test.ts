@@ -135,7 +135,7 @@ describe('without what is usually there', () => {
   })
 
   test('indexes that are invalid, or of some rows only, are not used', async () => {
-    await postgres.run(`CREATE TABLE broken (id integer PRIMARY KEY, content text);
+    await postgres.run(`CREATE TABLE broken (id integer PRIMARY KEY, content text); INSERT INTO broken VALUES (7, 'some words');
       CREATE INDEX ON broken USING gin (to_tsvector('english', content)) WHERE id > 5;
       CREATE INDEX invalid ON broken USING gin (to_tsvector('english', content));
       UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'invalid'::regclass`)
