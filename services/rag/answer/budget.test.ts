@@ -68,6 +68,15 @@ describe('documents', () => {
     expect(count(only)).toBeLessThanOrEqual(300)
   })
 
+  test.each(['👩‍👩‍👧‍👦', 'ᏣᎳᎩ', 'a\u0301\u0302', '\t'])(
+    'made of %j alone have a beginning in the smallest budget',
+    text => {
+      const { documents } = contextOf(found(`Cats. ${text.repeat(5_000)}`), [], 256, count)
+      expect(documents).toHaveLength(1)
+      expect(total({ documents, history: [] })).toBeLessThanOrEqual(256)
+    },
+  )
+
   test.each([
     ['Chinese', '猫は一日中寝ています。', '。'],
     ['Hindi', 'बिल्ली दिन भर सोती है। ', '।'],

@@ -3,7 +3,8 @@ import type { CountTokens } from './tokens.ts'
 
 /** More than texts have for a token, but for runs of spaces. What is longer is not counted. */
 const charactersPerToken = 16
-const charactersOfStep = 100
+const charactersOfStep = 20
+const longestWord = 40
 /** A text that is cut shorter than this says too little. */
 const leastTokens = 100
 
@@ -44,8 +45,8 @@ function wholeWords(text: string, tokens: number, count: CountTokens): string {
     end += step.length
   }
   const fitting = text.slice(0, end)
-  const tail = fitting.slice(-charactersOfStep)
-  const space = /\s\S{0,40}$/.exec(tail)
+  const tail = fitting.slice(-longestWord)
+  const space = /\s\S*$/.exec(tail)
   return (space === null ? fitting : fitting.slice(0, fitting.length - tail.length + space.index)).trimEnd()
 }
 

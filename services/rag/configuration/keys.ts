@@ -96,6 +96,8 @@ const embeddingProvider = () => optional(values.choice(...embeddingProviders))
 const completionProvider = () => optional(values.choice(...completionProviders))
 
 const budget = () => values.whole(1, 1_000_000)
+/** A document with the marks around it, and a part of the conversation. */
+const contextTokens = () => values.whole(256, 1_000_000)
 const topN = () => values.whole(1, 1_000)
 
 export const database = {
@@ -138,7 +140,7 @@ export const pipeline = {
   llm_headers: optional(headers()),
   allow_include_sources: key(values.truth(), true),
   token_budget: optional(budget()),
-  context_tokens: optional(budget()),
+  context_tokens: optional(contextTokens()),
   top_n: optional(topN()),
   system_prompt: optional(values.text('must have 1 to 20000 characters', text => text !== '' && text.length <= 20_000)),
   search: {
@@ -184,7 +186,7 @@ export const keys = {
   api_keys: keyFiles(),
   defaults: {
     token_budget: key(budget(), 1_000),
-    context_tokens: key(budget(), 4_000),
+    context_tokens: key(contextTokens(), 4_000),
     top_n: key(topN(), 10),
     embedding_llm: { provider: embeddingProvider(), ...endpoint(), ...timeouts('30s') },
     rag_llm: { provider: completionProvider(), ...endpoint(), ...timeouts('120s') },
