@@ -17,7 +17,7 @@ import { unknownReference } from '../member/pod/plan/unknown-reference.ts'
 import { isOwn } from '../member/postgres/answer.ts'
 import type { DataSource, Instance } from '../objects/instance.ts'
 import { ownerOf } from '../objects/ownership.ts'
-import { remainsOf } from '../workload/observe.ts'
+import { remainsOf } from '../owned/objects.ts'
 import type { Candidate } from './observed.ts'
 
 /** `awaited`: Postgres runs, and is to be probed soon. */

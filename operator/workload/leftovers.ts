@@ -8,7 +8,7 @@ import { routeComponent } from '../../routes/route.ts'
 import { changedVolume, volumeFacts } from '../member/storage/persistent-volume.ts'
 import type { Instance } from '../objects/instance.ts'
 import { isAnothers, ownerUidOf } from '../objects/ownership.ts'
-import { childKinds } from './observed.ts'
+import { childKinds } from '../owned/objects.ts'
 
 /** Something of a database that is being deleted turned up that no cache knew of; it is deleted first. */
 export class LeftoversError extends Error {

@@ -6,8 +6,9 @@
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { markedFor, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
+import { childKinds } from '../../owned/objects.ts'
 import type { Action } from '../actions.ts'
-import { childKinds, type Observed } from '../observed.ts'
+import type { Observed } from '../observed.ts'
 
 type Marks = {
   /** Of what a garbage collector takes for a database's, and may take away. */

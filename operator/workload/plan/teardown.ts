@@ -9,8 +9,9 @@ import { lostNode } from '../../member/pod/node.ts'
 import { copyName } from '../../member/storage/persistent-volume.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
+import { type Remains, remainsAt } from '../../owned/objects.ts'
 import type { Action } from '../actions.ts'
-import { type Observed, type Remains, remainsAt } from '../observed.ts'
+import type { Observed } from '../observed.ts'
 
 export type Teardown = {
   actions: Action[]

@@ -1,0 +1,82 @@
+/**
+ * The objects that an owner has in the cluster: its children of every kind, with those that carry its id and belong to no owner that
+ * exists. Read from the caches.
+ */
+import type { AnyObject, KindName, Kinds, Pod } from '../../cluster/index.ts'
+import { labels, systemNamespace } from '../../crds/index.ts'
+import { routeComponent } from '../../routes/route.ts'
+import type { Caches } from '../caches.ts'
+import { isStray } from '../children/strays.ts'
+import { type VolumeFacts, volumeFacts } from '../member/storage/persistent-volume.ts'
+import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
+
+/**
+ * The kinds of an owner's children, and at which stage of a deletion each is deleted; pods are those of another kind. A new
+ * kind, such as the Deployment of a service, is a line here, one in caches/children.ts, and the field that remainsOf() lacks
+ * then; its rights are in the chart's operator-rbac.yaml.
+ */
+export const childKinds = [
+  { kind: 'PersistentVolumeClaim', field: 'claims', stage: 'volume' },
+  { kind: 'Secret', field: 'secrets', stage: 'rest' },
+  { kind: 'StatefulSet', field: 'statefulSets', stage: 'workload' },
+  { kind: 'Service', field: 'services', stage: 'workload' },
+  { kind: 'NetworkPolicy', field: 'networkPolicies', stage: 'rest' },
+  { kind: 'PodDisruptionBudget', field: 'disruptionBudgets', stage: 'rest' },
+  { kind: 'ConfigMap', field: 'configurations', stage: 'workload' },
+  { kind: 'ConfigMap', field: 'routes', stage: 'rest' },
+] as const satisfies { kind: KindName; field: string; stage: 'workload' | 'volume' | 'rest' }[]
+type ChildKind = (typeof childKinds)[number]
+
+/**
+ * Everything of ours that is still there, of any incarnation: what deletion has to take away. With it what has our id
+ * and belongs to no database that lives: the database it belonged to was put back, as this one.
+ */
+export type Remains = { [C in ChildKind as C['field']]: Kinds[C['kind']][] } & { pods: Pod[]; volumes: VolumeFacts[] }
+
+/** What of the remains is deleted at a stage, kind by kind. */
+export const remainsAt = (
+  remains: Remains,
+  stage: ChildKind['stage'],
+): { kind: KindName; objects: readonly AnyObject[] }[] =>
+  childKinds
+    .filter(child => child.stage === stage)
+    .map(({ kind, field }) => ({ kind, objects: remains[field] as readonly AnyObject[] }))
+
+/**
+ * What is ours by its mark, and what of our id is nobody's. A mark that somebody wrote in another namespace makes
+ * nothing ours. Without an id, only what is marked.
+ */
+export function remainsOf(
+  caches: Caches,
+  namespace: string,
+  { uid, id }: { uid: string; id: string | undefined },
+): Remains {
+  const ofUs = <T extends AnyObject>(informer: {
+    byIndex(name: 'owner' | 'database', value: string): readonly T[]
+  }): T[] => {
+    const strays =
+      id === undefined ? [] : informer.byIndex('database', id).filter(object => isStray(caches, { uid, id }, object))
+    return [...informer.byIndex('owner', uid), ...strays]
+  }
+  const here = <T extends AnyObject>(objects: readonly T[]): T[] =>
+    objects.filter(object => object.metadata.namespace === namespace)
+  const configMaps = ofUs(caches.configMaps)
+  const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
+  // All routes stand in one namespace; another database may have this id elsewhere.
+  const isOfHere = (map: (typeof configMaps)[number]) =>
+    ownerUidOf(map) === uid || ownerKeyOf(map)?.startsWith(`${namespace}/`) !== false
+  return {
+    statefulSets: here(ofUs(caches.statefulSets)),
+    pods: [],
+    services: here(ofUs(caches.services)),
+    networkPolicies: here(ofUs(caches.networkPolicies)),
+    disruptionBudgets: here(ofUs(caches.disruptionBudgets)),
+    configurations: here(configMaps).filter(map => !isRoute(map)),
+    claims: here(ofUs(caches.claims)),
+    secrets: here(ofUs(caches.secrets.within(namespace))),
+    volumes: ofUs(caches.volumes)
+      .map(volume => volumeFacts(volume, undefined))
+      .filter(({ claim }) => claim?.startsWith(`${namespace}/`)),
+    routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map) && isOfHere(map)),
+  }
+}
