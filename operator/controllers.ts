@@ -58,13 +58,13 @@ function startOwners(started: Started) {
 
 function startRuns(started: Started, { databases, branches }: ReturnType<typeof startOwners>): Controller[] {
   const { backups, deadlines, workers } = started.shared.configuration
-  const suspect = { ManagedDatabase: databases.suspect, Branch: branches.suspect }
+  const reportUnreachable = { ManagedDatabase: databases.reportUnreachable, Branch: branches.reportUnreachable }
   const options = withPostgres(started)
   return [
     startBackupController({
       ...options,
       deadlines: backups,
-      suspect: (kind, key) => suspect[kind](key),
+      reportUnreachable: (kind, key) => reportUnreachable[kind](key),
       workers,
     }),
     startRestoreController({ ...options, deadlines, workers: fewWorkers }),

@@ -18,13 +18,13 @@ type Executor = Verifier & {
   cluster: Cluster
   checkpoints: Checkpoints
   access: () => PostgresAccess | undefined
-  suspect: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
+  reportUnreachable: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
   newId: IdSource
 }
 
 /** @returns why the backup has failed by it */
 export async function perform(
-  { cluster, checkpoints, access, suspect, newId, ...verifier }: Executor,
+  { cluster, checkpoints, access, reportUnreachable, newId, ...verifier }: Executor,
   { observed, target }: Observation,
   action: Action,
 ): Promise<Refusal | undefined> {
@@ -36,7 +36,7 @@ export async function perform(
     case 'checkpoint': {
       const { checkpoint, source } = observed
       if (checkpoint.state === 'unanswered' && source !== undefined)
-        suspect(source.database.kind, keyOf(source.database))
+        reportUnreachable(source.database.kind, keyOf(source.database))
       const way = access()
       if (way !== undefined && target !== undefined)
         checkpoints.ask({ key: keyOf(backup), uid: backup.metadata.uid ?? '' }, way, target)

@@ -25,7 +25,7 @@ import { follow } from './watches.ts'
 type BackupControllerOptions = PostgresControllerOptions & {
   deadlines: BackupDeadlines & { checkpointMs: number }
   /** A Postgres that is said to serve did not answer: it is probed soon. */
-  suspect: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
+  reportUnreachable: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
 }
 
 export const startBackupController = (options: BackupControllerOptions): { stop(): Promise<void> } =>
@@ -46,7 +46,7 @@ class Backups implements RunKind<Backup, Action, Observation> {
   readonly #turns: ReturnType<typeof createTurns>
 
   constructor(options: BackupControllerOptions, { cluster, enqueue }: RunTools) {
-    const { caches, keys, accessFor, deadlines, metrics, logger, now, images, pods, suspect } = options
+    const { caches, keys, accessFor, deadlines, metrics, logger, now, images, pods, reportUnreachable } = options
     this.#options = options
     this.#cluster = cluster
     this.#enqueue = enqueue
@@ -60,7 +60,7 @@ class Backups implements RunKind<Backup, Action, Observation> {
       return authority && accessFor(authority)
     }
     this.#observer = { caches, cluster, checkpoints, turns: this.#turns, keys }
-    this.#executor = { cluster, checkpoints, access, images, pods, suspect, newId: createIds(now) }
+    this.#executor = { cluster, checkpoints, access, images, pods, reportUnreachable, newId: createIds(now) }
   }
 
   keys = () => this.runs.list().filter(isUnfinished).map(keyOf)

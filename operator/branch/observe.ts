@@ -14,23 +14,23 @@ import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { placeOf } from '../objects/order.ts'
 import { observeIdentity, observeOperation } from '../owner/observe.ts'
-import { type GuardedObserver, type Learnt, type Observation, observeInstance } from '../workload/observe.ts'
+import { type GuardedObserver, type Observation, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { instanceOf, type Observed, type Source } from './observed.ts'
 
 export async function observe(
   observer: GuardedObserver,
   branch: Branch,
   keys: InstallationKeys,
-  learnt: Learnt,
+  prior: PriorFacts,
 ): Promise<Observation<Observed>> {
   const { caches, cluster, now } = observer
   const { uid = '', labels: marks } = branch.metadata
   const id = marks?.[labels.id]
   const others = id === undefined ? [] : othersWith(caches, id, uid)
-  const { identity, owner, remains } = await observeIdentity(observer, branch, others)
+  const { identity, owner, owned } = await observeIdentity(observer, branch, others)
   const isAtRest = branchPhase(branch) === 'available' && branch.status?.operation === undefined
-  const request = { instance: instanceOf(branch, now()), owner, isAtRest, remains }
-  const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
+  const request = { instance: instanceOf(branch, now()), owner, isAtRest, owned }
+  const { observed, passwords } = await observeInstance(observer, request, keys, prior)
   const isCopied = branch.status?.source !== undefined
   return {
     observed: {

@@ -19,12 +19,12 @@ import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } fr
 import { openCredentials } from './credentials.ts'
 import { desiredNames } from './external-address.ts'
 import type {
-  AskedRotations,
   CertificateFacts,
   CredentialsFacts,
   EndpointChildren,
   ObservedEndpoint,
   ObservedPrerequisites,
+  RequestedRotations,
   RouteFacts,
 } from './observed.ts'
 
@@ -39,12 +39,12 @@ type Objects = {
 type EndpointRequest = {
   /** The member that serves, or is to serve. */
   member: ObservedMember
-  rotations?: AskedRotations | undefined
+  rotations?: RequestedRotations | undefined
   objects: Objects
   keys: InstallationKeys
 }
 
-const noRotations: AskedRotations = { asked: {}, isGivenUp: false }
+const noRotations: RequestedRotations = { asked: {}, isGivenUp: false }
 
 /** `gateways`: their Leases in the cache. */
 export async function observeEndpoint(

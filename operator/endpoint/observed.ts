@@ -62,7 +62,7 @@ export type RouteFacts = {
  * The rotations that the owner asks for, until they are done. `isGivenUp`: their time is over, and what is not done is not
  * done any more.
  */
-export type AskedRotations = { asked: Rotations; isGivenUp: boolean }
+export type RequestedRotations = { asked: Rotations; isGivenUp: boolean }
 
 /** What the pods of members wait for: the Secrets that they mount, and the network policy. */
 export type ObservedPrerequisites = Pick<
@@ -74,7 +74,7 @@ export type ObservedEndpoint = {
   instance: Instance
   /** All that was requested had been applied when the status was written, and nothing else is requested since. */
   isAtRest: boolean
-  rotations: AskedRotations
+  rotations: RequestedRotations
   region: Region | undefined
   /** What others keep changing on the children. */
   drifts: Drifts

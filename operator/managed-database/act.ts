@@ -15,7 +15,7 @@ export async function perform(
   { observed, passwords, keys }: Pass<Observed>,
   action: OwnAction,
 ): Promise<Result<ManagedDatabaseStatus>> {
-  const { database, owner, remains } = observed
+  const { database, owner, owned } = observed
   switch (action.do) {
     case 'delete-previous':
       await deletePrevious(cluster, database, action)
@@ -30,7 +30,7 @@ export async function perform(
       await cluster.replace('ManagedDatabase', withoutForce(database))
       return 'replaced'
     case 'orphan':
-      await orphan(cluster, database, remains.routes)
+      await orphan(cluster, database, owned.routes)
       events.record(database, ...orphanedEvent(database))
       return 'replaced'
   }

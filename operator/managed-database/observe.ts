@@ -12,9 +12,9 @@ import {
 } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { Observer } from '../member/observe.ts'
-import type { Hold } from '../member/observed.ts'
+import type { SuspensionBlock } from '../member/observed.ts'
 import { observeIdentity, observeOperation, observeTask } from '../owner/observe.ts'
-import { type GuardedObserver, type Learnt, type Observation, observeInstance } from '../workload/observe.ts'
+import { type GuardedObserver, type Observation, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { requestedRotations } from './operation.ts'
@@ -26,13 +26,13 @@ export async function observe(
   observer: GuardedObserver,
   database: ManagedDatabase,
   keys: InstallationKeys,
-  learnt: Learnt,
+  prior: PriorFacts,
 ): Promise<Observation<Observed>> {
   const { caches, cluster } = observer
   const { namespace = '', name, uid, labels: marks } = database.metadata
   const id = marks?.[labels.id]
   const others = id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid)
-  const { identity, owner, remains } = await observeIdentity(observer, database, others)
+  const { identity, owner, owned } = await observeIdentity(observer, database, others)
   const branches = await observeBranches(observer, database)
   const backups = caches.backups
     .byIndex('database', `${namespace}/${id}`)
@@ -40,11 +40,11 @@ export async function observe(
   const restores = restoresOf(caches, database)
   const held = database.spec.suspended ? await observeSuspensionBlock(observer, database, backups, branches) : undefined
   const rotations = requestedRotations(database, observer.now())
-  const sourced = await withSource(cluster, database, remains.claims.length > 0)
+  const sourced = await withSource(cluster, database, owned.claims.length > 0)
   const adopting = { ...sourced, adoptsVolumes: true }
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
-  const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, remains }
-  const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
+  const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, owned }
+  const { observed, passwords } = await observeInstance(observer, request, keys, prior)
   return {
     observed: {
       ...observed,
@@ -53,8 +53,8 @@ export async function observe(
       branches,
       backups,
       restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
-      previous: { claims: await observeClaims(observer, database, remains.claims), restores },
-      connectionSecrets: await observeConnectionSecrets(cluster, database, remains.secrets, { owner, passwords, keys }),
+      previous: { claims: await observeClaims(observer, database, owned.claims), restores },
+      connectionSecrets: await observeConnectionSecrets(cluster, database, owned.secrets, { owner, passwords, keys }),
       annotatedTask: await observeAnnotatedTask(observer, database),
       ...(await observeOperation(observer, database)),
     },
@@ -88,7 +88,7 @@ async function observeSuspensionBlock(
   database: ManagedDatabase,
   backups: readonly Backup[],
   branches: readonly Branch[],
-): Promise<Hold | undefined> {
+): Promise<SuspensionBlock | undefined> {
   const known = suspensionBlock(backups, branches)
   if (known !== undefined || isAtRest(database)) return known
   const { namespace, name, labels: marks } = database.metadata

@@ -1,7 +1,7 @@
 /** Whether the deadline of a database's operation has passed, and what ends with it. */
 
 import { askedBy, awaitedRotations, desiredHash, type ManagedDatabase } from '../../crds/index.ts'
-import type { AskedRotations } from '../endpoint/observed.ts'
+import type { RequestedRotations } from '../endpoint/observed.ts'
 
 /** Whether the deadline of what is requested has passed. A restart or rotation is not done after it. */
 export function isPastDeadline({ status, ...database }: ManagedDatabase, now: number): boolean {
@@ -9,7 +9,7 @@ export function isPastDeadline({ status, ...database }: ManagedDatabase, now: nu
   return operation?.hash === desiredHash(askedBy(database)) && now >= Date.parse(operation.deadlineAt)
 }
 
-export const requestedRotations = (database: ManagedDatabase, now: number): AskedRotations => ({
+export const requestedRotations = (database: ManagedDatabase, now: number): RequestedRotations => ({
   asked: awaitedRotations(database),
   isGivenUp: isPastDeadline(database, now),
 })

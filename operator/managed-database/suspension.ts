@@ -4,7 +4,7 @@
  */
 
 import { type Backup, type Branch, isLiveBranch } from '../../crds/index.ts'
-import type { Hold } from '../member/observed.ts'
+import type { SuspensionBlock } from '../member/observed.ts'
 
 const isBeingTaken = ({ metadata, spec, status }: Backup): boolean =>
   spec.sourceBranch === undefined &&
@@ -17,7 +17,7 @@ const isBeingCreated = (branch: Branch): boolean =>
   branch.spec.sourceBranch === undefined && isLiveBranch(branch) && (branch.status?.phase ?? 'creating') === 'creating'
 
 /** `backups` and `branches`: of this database, in any phase. */
-export function suspensionBlock(backups: readonly Backup[], branches: readonly Branch[]): Hold | undefined {
+export function suspensionBlock(backups: readonly Backup[], branches: readonly Branch[]): SuspensionBlock | undefined {
   const backup = backups.find(isBeingTaken)
   if (backup !== undefined)
     return {

@@ -3,18 +3,18 @@ import type { AnyObject, Cluster, ConfigMap, PersistentVolumeClaim, Pod, Statefu
 import { childNames, labels, type PgVersion } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { Drifts } from '../children/drift-history.ts'
-import { isStray } from '../children/strays.ts'
+import { isOrphan } from '../children/orphans.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { Member, MemberKey } from './member.ts'
 import {
   type GrowthRefusal,
-  type Hold,
   incarnationOf,
   type MemberChildren,
   type ObservedMember,
   type PostgresFacts,
+  type SuspensionBlock,
 } from './observed.ts'
 import { appliedSizeOf } from './pod/applied-size.ts'
 import { nodeOf } from './pod/node.ts'
@@ -34,7 +34,7 @@ export type Observer = {
 }
 
 /** What was learnt of the member before, which no object says. */
-export type LearntOfMember = {
+export type PriorMemberFacts = {
   facts: PostgresFacts | undefined
   dataBytes: number | undefined
   volumeUse: number | undefined
@@ -56,7 +56,7 @@ export type MemberRequest = {
   /** The owner of the children; undefined until the id of the instance is settled. */
   owner: Owner | undefined
   isAtRest: boolean
-  held?: Hold | undefined
+  held?: SuspensionBlock | undefined
   /** Another incarnation serves: retained volumes with the id are its own. */
   anotherServes?: true
 }
@@ -65,7 +65,7 @@ export type MemberRequest = {
 export async function observeMember(
   { caches, cluster, images, pods, now }: Observer,
   { instance, number, owner, isAtRest, held, anotherServes, objects }: MemberRequest & { objects: Objects },
-  learnt: LearntOfMember,
+  prior: PriorMemberFacts,
 ): Promise<{ observed: ObservedMember; unlabelled: Pod | undefined }> {
   const { namespace = '' } = instance.metadata
   const { spec } = instance
@@ -91,8 +91,8 @@ export async function observeMember(
     region: caches.regions.get({ name: spec.region }),
     size: caches.sizes.get({ name: sizeText(spec.size) }),
     appliedSize: { pinned: appliedSize, size: caches.sizes.get({ name: sizeText(appliedSize) }) },
-    growthRefusal: learnt.growthRefusal,
-    drifts: learnt.drifts,
+    growthRefusal: prior.growthRefusal,
+    drifts: prior.drifts,
     image: images[spec.pgVersion],
     podSettings: pods,
     incarnation,
@@ -105,10 +105,10 @@ export async function observeMember(
     provisioning: await provisioningOf(cluster, instance, claim, now()),
     pod,
     node: await nodeOf(cluster, pod),
-    isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
-    postgres: learnt.facts,
-    dataBytes: learnt.dataBytes,
-    volumeUse: learnt.volumeUse,
+    isOrphanClaim: claim !== undefined && owner !== undefined && isOrphan(caches, owner, claim),
+    postgres: prior.facts,
+    dataBytes: prior.dataBytes,
+    volumeUse: prior.volumeUse,
   }
   return { observed, unlabelled }
 }

@@ -97,7 +97,7 @@ export type GrowthRefusal = {
 }
 
 /** Why Postgres is not to be stopped for a suspension yet. */
-export type Hold = { reason: string; message: string }
+export type SuspensionBlock = { reason: string; message: string }
 
 export type ObservedMember = {
   instance: Instance
@@ -106,7 +106,7 @@ export type ObservedMember = {
   /** All that was requested had been applied when the status was written, and nothing else is requested since. */
   isAtRest: boolean
   /** What needs its Postgres running, as its owner knows. */
-  held: Hold | undefined
+  held: SuspensionBlock | undefined
   region: Region | undefined
   /** Of the size that is asked for. */
   size: Size | undefined
@@ -125,7 +125,7 @@ export type ObservedMember = {
   number: number
   children: MemberChildren
   /** The claim is not marked as ours, nor as a living owner's: it was another's, or lost its marks. */
-  isStrayClaim: boolean
+  isOrphanClaim: boolean
   volumes: Volumes
   /** Volumes that were retained under the owner's id, while there is neither a claim nor a volume on record. */
   retained: VolumeFacts[]

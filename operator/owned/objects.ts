@@ -6,13 +6,13 @@ import type { AnyObject, KindName, Kinds, Pod } from '../../cluster/index.ts'
 import { labels, systemNamespace } from '../../crds/index.ts'
 import { routeComponent } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
-import { isStray } from '../children/strays.ts'
+import { isOrphan } from '../children/orphans.ts'
 import { type VolumeFacts, volumeFacts } from '../member/storage/persistent-volume.ts'
 import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 
 /**
  * The kinds of an owner's children, and at which stage of a deletion each is deleted; pods are those of another kind. A new
- * kind, such as the Deployment of a service, is a line here, one in caches/children.ts, and the field that remainsOf() lacks
+ * kind, such as the Deployment of a service, is a line here, one in caches/children.ts, and the field that ownedObjects() lacks
  * then; its rights are in the chart's operator-rbac.yaml.
  */
 export const childKinds = [
@@ -31,31 +31,34 @@ type ChildKind = (typeof childKinds)[number]
  * Everything of ours that is still there, of any incarnation: what deletion has to take away. With it what has our id
  * and belongs to no database that lives: the database it belonged to was put back, as this one.
  */
-export type Remains = { [C in ChildKind as C['field']]: Kinds[C['kind']][] } & { pods: Pod[]; volumes: VolumeFacts[] }
+export type OwnedObjects = { [C in ChildKind as C['field']]: Kinds[C['kind']][] } & {
+  pods: Pod[]
+  volumes: VolumeFacts[]
+}
 
-/** What of the remains is deleted at a stage, kind by kind. */
-export const remainsAt = (
-  remains: Remains,
+/** Which of the owner's objects are deleted at a stage, kind by kind. */
+export const ownedAt = (
+  owned: OwnedObjects,
   stage: ChildKind['stage'],
 ): { kind: KindName; objects: readonly AnyObject[] }[] =>
   childKinds
     .filter(child => child.stage === stage)
-    .map(({ kind, field }) => ({ kind, objects: remains[field] as readonly AnyObject[] }))
+    .map(({ kind, field }) => ({ kind, objects: owned[field] as readonly AnyObject[] }))
 
 /**
  * What is ours by its mark, and what of our id is nobody's. A mark that somebody wrote in another namespace makes
  * nothing ours. Without an id, only what is marked.
  */
-export function remainsOf(
+export function ownedObjects(
   caches: Caches,
   namespace: string,
   { uid, id }: { uid: string; id: string | undefined },
-): Remains {
+): OwnedObjects {
   const ofUs = <T extends AnyObject>(informer: {
     byIndex(name: 'owner' | 'database', value: string): readonly T[]
   }): T[] => {
     const strays =
-      id === undefined ? [] : informer.byIndex('database', id).filter(object => isStray(caches, { uid, id }, object))
+      id === undefined ? [] : informer.byIndex('database', id).filter(object => isOrphan(caches, { uid, id }, object))
     return [...informer.byIndex('owner', uid), ...strays]
   }
   const here = <T extends AnyObject>(objects: readonly T[]): T[] =>

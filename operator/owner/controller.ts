@@ -32,7 +32,7 @@ export type OwnerControllerOptions = PostgresControllerOptions & {
 export type OwnerController = {
   stop(): Promise<void>
   /** Probes the Postgres of this object soon: a client could not reach it. */
-  suspect(key: string): void
+  reportUnreachable(key: string): void
 }
 
 /** How often a pass looks for a free port, even if none is given up: a port is avoided only for a while. */
@@ -49,13 +49,13 @@ export function startOwnerController<K extends OwnerName, O extends Observed, A 
   const unfollow = followOwners(options, kind, {
     enqueue: key => owners.enqueue(key),
     later: key => owners.later(key),
-    suspect: key => owners.suspect(key),
+    reportUnreachable: key => owners.reportUnreachable(key),
     reported: keys => owners.reported(keys),
     awaitingGateways,
     awaitingPort,
   })
   return {
-    suspect: key => owners.suspect(key),
+    reportUnreachable: key => owners.reportUnreachable(key),
     stop: async () => {
       for (const end of unfollow) end()
       await owners.stop()
@@ -108,8 +108,8 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     this.#controller.enqueue(key, { priority: lowPriority })
   }
 
-  suspect(key: string): void {
-    this.#workloads.suspect(key)
+  reportUnreachable(key: string): void {
+    this.#workloads.reportUnreachable(key)
     this.enqueue(key)
   }
 
@@ -131,7 +131,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     if (prepared === 'replaced') return undefined
     if (prepared !== 'ready') return this.#reportAwaited(object, prepared)
     const keys = this.#options.keys()
-    const seen = await this.#kind.observe(this.#observer, object, keys, this.#workloads.learnt(key))
+    const seen = await this.#kind.observe(this.#observer, object, keys, this.#workloads.prior(key))
     const observation = { ...seen, observed: this.#workloads.withQueue(key, seen.observed) }
     const plan = this.#kind.plan(observation.observed, this.#options.now())
     note(this.awaitingGateways, key, plan.awaitsGateways)

@@ -11,7 +11,7 @@ import type { InstallationKeys } from '../keys.ts'
 import type { Finding } from '../objects/conditions.ts'
 import type { Executor as InstanceExecutor, Pass as InstancePass } from '../workload/act.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
-import type { GuardedObserver, Learnt, Observation } from '../workload/observe.ts'
+import type { GuardedObserver, Observation, PriorFacts } from '../workload/observe.ts'
 import type { Observed } from '../workload/observed.ts'
 import type { InstanceFindings } from '../workload/plan/findings.ts'
 
@@ -78,7 +78,7 @@ export type Kind<K extends OwnerName, O extends Observed, Action extends { do: s
     observer: GuardedObserver,
     object: Kinds[K],
     keys: InstallationKeys,
-    learnt: Learnt,
+    prior: PriorFacts,
   ) => Promise<Observation<O>>
   plan: (observed: O, now: number) => Plan<OwnerAction | Action, OwnerStatus<K>>
   perform: (executor: Executor, pass: Pass<O>, action: Action) => Promise<Result<OwnerStatus<K>>>

@@ -1,12 +1,12 @@
 /** Observes what every owner has besides its Postgres: its id, and the Task of its operation. */
 import type { Branch, ManagedDatabase, Task } from '../../crds/index.ts'
 import { childNames, labels } from '../../crds/index.ts'
-import { strayClaims } from '../children/strays.ts'
+import { orphanClaims } from '../children/orphans.ts'
 import type { Observer } from '../member/observe.ts'
 import { podsOf } from '../member/pod/pod.ts'
 import type { Owner } from '../objects/ownership.ts'
 import { isTerminating } from '../objects/terminating.ts'
-import { type Remains, remainsOf } from '../owned/objects.ts'
+import { type OwnedObjects, ownedObjects } from '../owned/objects.ts'
 import { findTask } from '../task/find.ts'
 import { type Identity, identityOf } from '../workload/identity.ts'
 import type { GuardedObserver } from '../workload/observe.ts'
@@ -19,7 +19,7 @@ type Identified = {
   identity: Identity
   /** Undefined until the id is settled. */
   owner: Owner | undefined
-  remains: Remains
+  owned: OwnedObjects
 }
 
 /** `others`: further objects with the same id. */
@@ -30,20 +30,20 @@ export async function observeIdentity(
 ): Promise<Identified> {
   const { namespace = '', uid = '', labels: marks, deletionTimestamp } = object.metadata
   const id = marks?.[labels.id]
-  const own = remainsOf(caches, namespace, { uid, id: undefined })
-  const owned = [...own.claims, ...own.secrets, ...own.services]
+  const own = ownedObjects(caches, namespace, { uid, id: undefined })
+  const labelled = [...own.claims, ...own.secrets, ...own.services]
   const identity = identityOf(object, {
-    childrenSay: owned.map(child => child.metadata.labels?.[labels.database]),
+    childrenSay: labelled.map(child => child.metadata.labels?.[labels.database]),
     others,
-    strays: id === undefined || others.length === 0 ? [] : await strayClaims(caches, cluster, { namespace, uid, id }),
+    strays: id === undefined || others.length === 0 ? [] : await orphanClaims(caches, cluster, { namespace, uid, id }),
   })
   const owner = identity.state === 'settled' ? identity.owner : undefined
   // An object that is deleted without ever having had a child deletes nothing that another one beside it may have had.
-  const hadNone = deletionTimestamp !== undefined && owned.length === 0
+  const hadNone = deletionTimestamp !== undefined && labelled.length === 0
   const isLeft = hadNone && others.some(other => other.metadata.namespace === namespace)
-  if (owner === undefined || isLeft) return { identity, owner, remains: own }
-  const remains = { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) }
-  return { identity, owner, remains }
+  if (owner === undefined || isLeft) return { identity, owner, owned: own }
+  const owned = { ...ownedObjects(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) }
+  return { identity, owner, owned }
 }
 
 /** The Task of this id. One that has ended is in no cache: the cluster is read only where the pass depends on it. */

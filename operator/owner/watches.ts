@@ -11,7 +11,7 @@ import type { Hear, OwnerName } from './kind.ts'
 
 type Owners = Hear & {
   /** A client could not reach the Postgres of this owner. */
-  suspect: (key: string) => void
+  reportUnreachable: (key: string) => void
   /** `keys`: all that gateways cannot connect to at the moment. */
   reported: (keys: ReadonlySet<string>) => void
   awaitingGateways: Iterable<string>
@@ -82,7 +82,7 @@ function followGateways<K extends OwnerName>(
   caches: Caches,
   objects: Informer<K>,
   now: () => number,
-  { enqueue, suspect, reported, awaitingGateways }: Owners,
+  { enqueue, reportUnreachable, reported, awaitingGateways }: Owners,
 ): () => void {
   const ofPorts = (ports: readonly number[], hear: (key: string) => void) => {
     for (const port of ports) {
@@ -94,7 +94,7 @@ function followGateways<K extends OwnerName>(
     for (const key of awaitingGateways) enqueue(key)
     const lease = type === 'set' ? object : undefined
     ofPorts(refusalChanged(lease, previous), enqueue)
-    if (lease !== undefined) ofPorts(newlyUnreachable(lease, previous), suspect)
+    if (lease !== undefined) ofPorts(newlyUnreachable(lease, previous), reportUnreachable)
     const cutOff = new Set<string>()
     ofPorts(unreachablePorts(caches.gateways.list(), now()), key => cutOff.add(key))
     reported(cutOff)

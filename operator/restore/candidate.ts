@@ -7,7 +7,7 @@ import { firstMember, type ManagedDatabase } from '../../crds/index.ts'
 import { observePrerequisites } from '../endpoint/observe.ts'
 import { prerequisitesOf } from '../endpoint/plan/index.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { type LearntOfMember, type Observer, observeMember } from '../member/observe.ts'
+import { type Observer, observeMember, type PriorMemberFacts } from '../member/observe.ts'
 import type { ObservedMember } from '../member/observed.ts'
 import { type MemberPlan, planMember } from '../member/plan/index.ts'
 import { memberStep } from '../member/plan/step.ts'
@@ -17,7 +17,7 @@ import { unknownReference } from '../member/pod/plan/unknown-reference.ts'
 import { isOwn } from '../member/postgres/answer.ts'
 import type { DataSource, Instance } from '../objects/instance.ts'
 import { ownerOf } from '../objects/ownership.ts'
-import { remainsOf } from '../owned/objects.ts'
+import { ownedObjects } from '../owned/objects.ts'
 import type { Candidate } from './observed.ts'
 
 /** `awaited`: Postgres runs, and is to be probed soon. */
@@ -41,17 +41,17 @@ export async function seeCandidate(
     source,
   }: { database: ManagedDatabase; id: string; incarnation: number; source: DataSource },
   keys: InstallationKeys,
-  learnt: LearntOfMember,
+  prior: PriorMemberFacts,
   now: number,
 ): Promise<CandidateSeen> {
   const { namespace = '' } = database.metadata
   const instance = instanceOf(database, incarnation, source)
   const owner = ownerOf(instance, id)
-  const objects = remainsOf(observer.caches, namespace, owner)
+  const objects = ownedObjects(observer.caches, namespace, owner)
   const { observed: member } = await observeMember(
     observer,
     { instance, number: firstMember, owner, isAtRest: false, anotherServes: true, objects },
-    learnt,
+    prior,
   )
   const { observed: endpoint } = observePrerequisites({ member, objects, keys }, observer.now)
   const plan = planMember(member, owner, now, {

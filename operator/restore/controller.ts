@@ -77,7 +77,7 @@ class Restores implements RunKind<Restore, Action, Seen> {
   async observe(restore: Restore, key: string, signal: AbortSignal): Promise<Seen | undefined> {
     const keys = this.#options.keys()
     if (keys.sealingKey === undefined || keys.authority === undefined) return undefined
-    const request = { restore, keys, learnt: this.#workloads.learnt(key), now: this.#options.now() }
+    const request = { restore, keys, prior: this.#workloads.prior(key), now: this.#options.now() }
     const { observed, candidate } = await observe(this.#observer, request)
     if (candidate === undefined) {
       this.#workloads.forget(key)

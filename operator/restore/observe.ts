@@ -20,7 +20,7 @@ import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { suspensionBlock } from '../managed-database/suspension.ts'
-import type { LearntOfMember, Observer } from '../member/observe.ts'
+import type { Observer, PriorMemberFacts } from '../member/observe.ts'
 import { lockOf, stopOf } from '../member/pod/lock.ts'
 import { podsOfMember } from '../member/pod/stopped.ts'
 import { conditionOf } from '../objects/conditions.ts'
@@ -36,9 +36,9 @@ import type { Left, Observed } from './observed.ts'
 
 type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
 
-type Request = { restore: Restore; keys: InstallationKeys; learnt: LearntOfMember; now: number }
+type Request = { restore: Restore; keys: InstallationKeys; prior: PriorMemberFacts; now: number }
 
-export async function observe(observer: GuardedObserver, { restore, keys, learnt, now }: Request): Promise<Seen> {
+export async function observe(observer: GuardedObserver, { restore, keys, prior, now }: Request): Promise<Seen> {
   const { caches, cluster } = observer
   const { metadata, spec, status } = restore
   const { namespace } = metadata
@@ -67,7 +67,7 @@ export async function observe(observer: GuardedObserver, { restore, keys, learnt
             source: 'source' in source ? source.source : madeAlready(database),
           },
           keys,
-          learnt,
+          prior,
           now,
         )
       : undefined

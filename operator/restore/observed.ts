@@ -4,7 +4,7 @@ import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { Backup, ManagedDatabase, Restore } from '../../crds/index.ts'
 import type { BackupSource } from '../backup/source.ts'
 import type { MemberAction } from '../member/actions.ts'
-import type { Hold } from '../member/observed.ts'
+import type { SuspensionBlock } from '../member/observed.ts'
 import type { Stop } from '../member/pod/lock.ts'
 import type { VolumeRecord } from '../objects/instance.ts'
 
@@ -42,7 +42,7 @@ export type Observed = {
   /** Why the present data cannot be backed up; only known before it begins. */
   unanchorable: string | undefined
   /** What needs the old Postgres running, as far as that is not the anchor. */
-  held: Hold | undefined
+  held: SuspensionBlock | undefined
   /** How the old Postgres stands, once it was told to stop. */
   old: Stop
   /** The lock that this restore holds on the old Postgres. */

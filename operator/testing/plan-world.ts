@@ -155,7 +155,7 @@ export function observedIn(world: World): Observed {
       ? { state: 'settled', owner: ownerOf(database, worldId) }
       : { state: 'unsettled', id: worldId, why: 'lost' }
   const pod = get<Observed['children']['pod'] & object>(world, 'Pod', childNames.pod(worldId, 1))
-  const routes = allOf<Observed['remains']['routes'][number]>(world, 'ConfigMap').filter(
+  const routes = allOf<Observed['owned']['routes'][number]>(world, 'ConfigMap').filter(
     map => portOfRoute(map.metadata.name) !== undefined,
   )
   const route = routes[0]
@@ -194,7 +194,7 @@ export function observedIn(world: World): Observed {
     image: 'postgres:18',
     podSettings: world.podSettings,
     incarnation: 1,
-    isStrayClaim: claim !== undefined && ownerUidOf(claim) !== uid,
+    isOrphanClaim: claim !== undefined && ownerUidOf(claim) !== uid,
     children: {
       credentials: get(world, 'Secret', childNames.credentials(worldId)),
       certificate: get(world, 'Secret', childNames.tls(worldId)),
@@ -207,7 +207,7 @@ export function observedIn(world: World): Observed {
       pod,
       route,
     },
-    remains: {
+    owned: {
       volumes: [],
       statefulSets: allOf(world, 'StatefulSet'),
       pods: allOf(world, 'Pod'),

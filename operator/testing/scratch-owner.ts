@@ -15,7 +15,7 @@ import { nextRecord } from '../member/storage/plan/record.ts'
 import { conditionsAfter } from '../objects/conditions.ts'
 import type { Instance } from '../objects/instance.ts'
 import { ownerKeyOf, ownerKindOf, ownerOf } from '../objects/ownership.ts'
-import { remainsOf } from '../owned/objects.ts'
+import { ownedObjects } from '../owned/objects.ts'
 import { execute } from '../owner/execute.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import { perform } from '../workload/act.ts'
@@ -78,9 +78,9 @@ export async function startScratchOwner(options: {
     const source = data.source === undefined ? {} : { dataSource: JSON.parse(data.source) }
     const instance: Instance = { kind: 'ConfigMap', metadata, spec, status, ...source }
     const owner = ownerOf(instance, metadata.labels?.[labels.id] ?? '')
-    const remains = { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) }
-    const request = { instance, owner, isAtRest: false, remains }
-    const seen = await observeInstance(observer, request, keys(), workloads.learnt(key))
+    const owned = { ...ownedObjects(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) }
+    const request = { instance, owner, isAtRest: false, owned }
+    const seen = await observeInstance(observer, request, keys(), workloads.prior(key))
     const pass = workloads.pass(key, seen, keys(), signal)
     const { observed } = seen
     if (metadata.deletionTimestamp !== undefined) {

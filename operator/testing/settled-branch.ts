@@ -43,7 +43,7 @@ function written(observed: Observed, action: Action): Observed {
     Object.fromEntries(
       Object.entries(parts).map(([field, part]) => [field, Array.isArray(part) ? part.map(one) : one(part)]),
     ) as Parts // the same fields
-  return { ...observed, children: all(observed.children), remains: all(observed.remains) }
+  return { ...observed, children: all(observed.children), owned: all(observed.owned) }
 }
 
 function conditionsOf({ conditions = [] }: Status, given: NonNullable<GivenBranch['conditions']>): Condition[] {

@@ -10,7 +10,7 @@
  */
 
 import { labels, uuid } from '../../crds/index.ts'
-import type { StrayClaim } from '../children/strays.ts'
+import type { OrphanClaim } from '../children/orphans.ts'
 import type { Instance } from '../objects/instance.ts'
 import { type Owner, ownerOf } from '../objects/ownership.ts'
 
@@ -41,7 +41,7 @@ type Relations = {
   childrenSay: readonly (string | undefined)[]
   /** Others with the same label. */
   others: readonly Identified[]
-  strays: readonly StrayClaim[]
+  strays: readonly OrphanClaim[]
 }
 
 const keyOf = ({ metadata }: Identified): string => `${metadata.namespace}/${metadata.name}`
@@ -68,7 +68,7 @@ export function identityOf(owner: Identified, { childrenSay, others, strays }: R
 function rivalOf(
   owner: Identified,
   others: readonly Identified[],
-  strays: readonly StrayClaim[],
+  strays: readonly OrphanClaim[],
 ): Identified | undefined {
   if (strays.length === 0) return undefined
   return others
@@ -76,7 +76,7 @@ function rivalOf(
     .find(other => precedes(other, owner) || strays.some(({ key }) => key === keyOf(other)))
 }
 
-const contestedBetween = (owner: Identified, rival: Identified, id: string, strays: readonly StrayClaim[]): string =>
+const contestedBetween = (owner: Identified, rival: Identified, id: string, strays: readonly OrphanClaim[]): string =>
   `the volume claim ${strays.map(({ name }) => name).join(', ')} holds data under the id ${id}, which ` +
   `${rival.metadata.name} beside ${owner.metadata.name} has too, and nothing says whose they are: delete the one that is ` +
   `the copy (no data go with it), or take the label ${labels.id} off it; nothing is started or initialised before that`

@@ -6,10 +6,10 @@ import { firstMember } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
 import type { ClockGuard } from '../clock/guard.ts'
 import { observeEndpoint } from '../endpoint/observe.ts'
-import type { AskedRotations } from '../endpoint/observed.ts'
+import type { RequestedRotations } from '../endpoint/observed.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { type LearntOfMember, type MemberRequest, type Observer, observeMember } from '../member/observe.ts'
-import type { Remains } from '../owned/objects.ts'
+import { type MemberRequest, type Observer, observeMember, type PriorMemberFacts } from '../member/observe.ts'
+import type { OwnedObjects } from '../owned/objects.ts'
 import type { Observed } from './observed.ts'
 
 /** Of a kind whose objects are deleted by their age. */
@@ -19,28 +19,28 @@ export type GuardedObserver = Observer & { clock: ClockGuard }
 export type Observation<O extends Observed = Observed> = { observed: O; passwords: Passwords | undefined }
 
 /** What was learnt of the instance before, which no object says. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
-export type Learnt = LearntOfMember & { isCutOff: boolean }
+export type PriorFacts = PriorMemberFacts & { isCutOff: boolean }
 
 type InstanceRequest = Omit<MemberRequest, 'number'> & {
-  rotations?: AskedRotations | undefined
+  rotations?: RequestedRotations | undefined
   /** Everything that is marked as the owner's, or that is nobody's under its id. */
-  remains: Remains
+  owned: OwnedObjects
 }
 
 export async function observeInstance(
   observer: Observer,
-  { rotations, remains, ...request }: InstanceRequest,
+  { rotations, owned, ...request }: InstanceRequest,
   keys: InstallationKeys,
-  learnt: Learnt,
+  prior: PriorFacts,
 ): Promise<Observation<Observed>> {
   const { caches, cluster, now } = observer
   const { observed: member, unlabelled } = await observeMember(
     observer,
-    { ...request, number: firstMember, objects: remains },
-    learnt,
+    { ...request, number: firstMember, objects: owned },
+    prior,
   )
   const gateways = () => caches.gateways.list()
-  const endpoint = await observeEndpoint({ cluster, gateways, now }, { member, rotations, objects: remains, keys })
+  const endpoint = await observeEndpoint({ cluster, gateways, now }, { member, rotations, objects: owned, keys })
   return {
     observed: {
       ...member,
@@ -51,8 +51,8 @@ export async function observeInstance(
         authority: keys.authority !== undefined,
         isChanging: keys.authority?.isChanging === true,
       },
-      remains: unlabelled === undefined ? remains : { ...remains, pods: [...remains.pods, unlabelled] },
-      isCutOff: learnt.isCutOff,
+      owned: unlabelled === undefined ? owned : { ...owned, pods: [...owned.pods, unlabelled] },
+      isCutOff: prior.isCutOff,
     },
     passwords: endpoint.passwords,
   }

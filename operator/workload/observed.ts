@@ -4,7 +4,7 @@
  */
 import type { EndpointChildren, ObservedEndpoint } from '../endpoint/observed.ts'
 import type { MemberChildren, ObservedMember } from '../member/observed.ts'
-import type { Remains } from '../owned/objects.ts'
+import type { OwnedObjects } from '../owned/objects.ts'
 
 /** Whether the installation's keys are there: nothing is done without them, and they are never made anew. */
 type KeysFacts = {
@@ -20,7 +20,7 @@ export type Observed = ObservedMember &
   ObservedEndpoint & {
     keys: KeysFacts
     children: Children
-    remains: Remains
+    owned: OwnedObjects
     /** Gateways cannot connect to a Postgres that the operator reaches. */
     isCutOff: boolean
   }

@@ -24,7 +24,7 @@ import { createProber } from '../member/postgres/prober.ts'
 import { clientPath, targetAt } from '../member/postgres/target.ts'
 import { createGrowthRefusals, type GrowthRefusals } from '../member/storage/growth-refusals.ts'
 import type { Executor, Pass } from './act.ts'
-import type { Learnt, Observation } from './observe.ts'
+import type { Observation, PriorFacts } from './observe.ts'
 import type { Observed } from './observed.ts'
 
 type WorkloadOptions = {
@@ -93,7 +93,7 @@ class Workloads {
   }
 
   /** Returns what was learnt before the pass. */
-  learnt(key: string): Learnt {
+  prior(key: string): PriorFacts {
     return {
       facts: this.#prober.get(key),
       dataBytes: this.#dataSize.get(key),
@@ -146,8 +146,8 @@ class Workloads {
   }
 
   /** A client could not reach this Postgres. */
-  suspect(key: string): void {
-    this.#prober.suspect(key)
+  reportUnreachable(key: string): void {
+    this.#prober.reportUnreachable(key)
   }
 
   /** `listed`: every owner whose Postgres a gateway cannot connect to, by the Leases of the moment. */

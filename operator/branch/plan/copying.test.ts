@@ -25,7 +25,7 @@ const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]):
   Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // nothing of each
 /** Nothing is there but its source. */
 const bare: Partial<Observed> = {
-  ...{ source: root, children: none(settled.children, undefined), remains: none(settled.remains, []) },
+  ...{ source: root, children: none(settled.children, undefined), owned: none(settled.owned, []) },
   ...{ pod: undefined, postgres: undefined, route: undefined },
   ...{ credentials: { state: 'absent' }, certificate: { state: 'absent' } },
 }
@@ -87,11 +87,11 @@ describe('a new branch', () => {
     expect([status.operation?.name, status.operation?.startedAt, wakeAt]).toEqual(['create-branch', ago(0), undefined])
   })
   test('reports its address before it has a configuration or StatefulSet', () => {
-    const { credentials, certificate, remains, route } = settled
+    const { credentials, certificate, owned, route } = settled
     const unmarked = settled.children.route && { ...settled.children.route }
     const stale = unmarked && { ...unmarked, data: {}, metadata: { ...unmarked.metadata, annotations: {} } }
     const children = { ...none(settled.children, undefined), route: stale }
-    const rest = { children, remains: { ...remains, routes: [] }, route, credentials, certificate }
+    const rest = { children, owned: { ...owned, routes: [] }, route, credentials, certificate }
     const written = planOf(fresh({ rest })).actions.flatMap(action =>
       action.do === 'apply' ? [action.draft.metadata.name] : [],
     )

@@ -16,7 +16,7 @@ const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]):
   Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // nothing of each
 /** Nothing of its Postgres is left. */
 const cleared: Partial<Observed> = {
-  ...{ children: none(serving.children, undefined), remains: none(serving.remains, []) },
+  ...{ children: none(serving.children, undefined), owned: none(serving.owned, []) },
   ...{ pod: undefined, postgres: undefined, route: undefined },
 }
 const task = { spec: { name: 'delete-branch' } } as Task // which is not looked into
@@ -173,9 +173,9 @@ describe('what a late write creates for a branch that has ended', () => {
     ['failed', { phase: 'failed', connectableAt: undefined }],
     ['is deleted', { phase: 'deleted', deletedAt: ago(30 * day) }],
   ])('is deleted if the branch %s, before the record is', (_, status) => {
-    const [secret] = serving.remains.secrets
+    const [secret] = serving.owned.secrets
     if (secret === undefined) throw new Error('there is no Secret')
-    const late = { ...cleared, remains: { ...none(serving.remains, []), secrets: [secret] } }
+    const late = { ...cleared, owned: { ...none(serving.owned, []), secrets: [secret] } }
     const { name, namespace } = secret.metadata
     expect(planOf({ ...unheld, status, rest: late }).actions).toMatchObject([
       { do: 'delete', kind: 'Secret', name, namespace },

@@ -86,7 +86,7 @@ export const planCleanup = (observed: Observed, owner: Owner | undefined, now: n
  * child of the branch, or the backup that it was to be copied from: that is deleted.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
-  const late = { ...observed, remains: ownRemains(observed) }
+  const late = { ...observed, owned: ownedByUid(observed) }
   const step = teardownStep(late, undefined, now)
   return {
     ...nothing(observed.branch.status ?? {}),
@@ -96,20 +96,20 @@ export const planEnded = (observed: Observed, now: number): Plan => {
 }
 
 /** Only children with the branch's uid: another branch that was created again meanwhile may have its id. */
-function ownRemains({ branch, remains }: Observed): Observed['remains'] {
+function ownedByUid({ branch, owned }: Observed): Observed['owned'] {
   const own = <T extends Pick<AnyObject, 'metadata'>>(objects: readonly T[]): T[] =>
     objects.filter(object => ownerUidOf(object) === branch.metadata.uid)
   return {
-    statefulSets: own(remains.statefulSets),
-    pods: own(remains.pods),
-    services: own(remains.services),
-    networkPolicies: own(remains.networkPolicies),
-    disruptionBudgets: own(remains.disruptionBudgets),
-    configurations: own(remains.configurations),
-    claims: own(remains.claims),
-    secrets: own(remains.secrets),
+    statefulSets: own(owned.statefulSets),
+    pods: own(owned.pods),
+    services: own(owned.services),
+    networkPolicies: own(owned.networkPolicies),
+    disruptionBudgets: own(owned.disruptionBudgets),
+    configurations: own(owned.configurations),
+    claims: own(owned.claims),
+    secrets: own(owned.secrets),
     volumes: [],
-    routes: own(remains.routes),
+    routes: own(owned.routes),
   }
 }
 

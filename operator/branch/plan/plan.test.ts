@@ -27,12 +27,12 @@ const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // 
 
 /** With one object, of those found of it, that nobody has marked; `isChild`: it is one that work is done on. */
 function unmarked(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
-  const { remains, children } = serving
+  const { owned, children } = serving
   const other: AnyObject = { ...object, metadata: { ...object.metadata, annotations: {}, uid: 'unmarked', ...more } }
   const child = field === 'services' ? 'service' : 'claim'
   return {
     rest: {
-      remains: { ...remains, [field]: isChild ? [other] : [...remains[field], other] },
+      owned: { ...owned, [field]: isChild ? [other] : [...owned[field], other] },
       children: isChild ? { ...children, [child]: other } : children,
     },
   }
@@ -47,7 +47,7 @@ const both = (left: GivenBranch, right: GivenBranch): GivenBranch => ({
   rest: { ...left.rest, ...right.rest },
 })
 
-const nothingLeft = Object.fromEntries(Object.keys(serving.remains).map(field => [field, []])) as never
+const nothingLeft = Object.fromEntries(Object.keys(serving.owned).map(field => [field, []])) as never
 
 describe('a branch', () => {
   test('with everything applied needs no action', () => {
@@ -82,7 +82,7 @@ describe('a branch', () => {
     ['has lost our finalizer needs no action', { metadata: { ...gone, ...unheld } }, []],
     [
       'failed and lost its finalizer needs no action',
-      { metadata: unheld, status: unmade, rest: { remains: nothingLeft } },
+      { metadata: unheld, status: unmade, rest: { owned: nothingLeft } },
       [],
     ],
     ['failed is deleted, and not created again', { status: unmade }, ['apply ConfigMap']],
@@ -139,11 +139,11 @@ describe('the owner annotations of children', () => {
     expect(does(unmarked(service, 'services', false))).toEqual(['mark Service'])
     expect(planOf(unmarked(service, 'services', false)).configurationDigest).toBeDefined()
     const pressing = both(unmarked(service, 'services', true), {})
-    const { remains } = pressing.rest ?? {}
+    const { owned } = pressing.rest ?? {}
     const other = { ...service, metadata: { ...service.metadata, name: 'other', uid: 'other', annotations: {} } }
     const rest = {
       ...pressing.rest,
-      remains: { ...serving.remains, ...remains, services: [...(remains?.services ?? []), other] },
+      owned: { ...serving.owned, ...owned, services: [...(owned?.services ?? []), other] },
     }
     expect(planOf({ rest }).actions.map(action => action.do === 'mark' && action.object.metadata.uid)).toEqual([
       'unmarked',

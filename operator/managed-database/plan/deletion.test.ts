@@ -66,7 +66,7 @@ function observedOf({
     ...(force === undefined ? {} : { [annotations.force]: force }),
     ...(slots === undefined ? {} : { [slotsAnnotation]: slots }),
   }
-  const remains = Object.fromEntries(Object.keys(settled.remains).map(field => [field, []])) as never
+  const owned = Object.fromEntries(Object.keys(settled.owned).map(field => [field, []])) as never
   return {
     ...settled,
     database: {
@@ -81,7 +81,7 @@ function observedOf({
     },
     branches,
     backups,
-    ...(isEmpty ? { remains, route: undefined } : {}),
+    ...(isEmpty ? { owned, route: undefined } : {}),
   }
 }
 

@@ -175,10 +175,10 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
     if (action.do === 'create-claim') expect(recorded, 'a recorded volume is never replaced').toBeUndefined()
     if (action.do === 'delete' && action.kind === 'PersistentVolumeClaim') {
       if (!isDeleting) checkReplaced(observed, action.uid)
-      expect(observed.remains.pods, 'a volume goes only after its pods').toEqual([])
+      expect(observed.owned.pods, 'a volume goes only after its pods').toEqual([])
     }
     if (action.do === 'finish-deletion') {
-      const { routes, claims, secrets, statefulSets, pods } = observed.remains
+      const { routes, claims, secrets, statefulSets, pods } = observed.owned
       expect([routes, claims, secrets, statefulSets, pods].flat()).toEqual([])
       expect(observed.task, 'a deletion is recorded before its subject goes').toBeDefined()
     }
@@ -210,9 +210,9 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
 }
 
 /** A volume goes only with its database; the claim of one that never had any, as long as it has none. */
-function checkReplaced({ database, children: { claim }, isStrayClaim }: Observed, uid: string): void {
+function checkReplaced({ database, children: { claim }, isOrphanClaim }: Observed, uid: string): void {
   expect(database.status?.volume, 'a volume goes only with its database').toBeUndefined()
-  expect([claim?.metadata.uid, claim?.status?.phase, isStrayClaim]).toEqual([uid, 'Pending', false])
+  expect([claim?.metadata.uid, claim?.status?.phase, isOrphanClaim]).toEqual([uid, 'Pending', false])
 }
 
 /** Postgres gets no size that its volume has not, or will not have. */
@@ -234,8 +234,8 @@ function expectedEnd(world: World): (DatabasePhase | undefined)[] {
   const claim = [...objects].find(([key]) => key.startsWith('PersistentVolumeClaim/'))?.[1]
   if (volume !== undefined && claim?.metadata.uid !== volume.uid) return ['failed']
   // What nothing says of: whether it was ever initialised is for the volume to say, and this one is empty.
-  const isStray = claim !== undefined && ownerUidOf(claim) !== database.metadata.uid
-  if (volume === undefined && isStray && !world.data.has(claim.metadata.uid ?? '')) {
+  const isOrphan = claim !== undefined && ownerUidOf(claim) !== database.metadata.uid
+  if (volume === undefined && isOrphan && !world.data.has(claim.metadata.uid ?? '')) {
     if (!database.spec.suspended) return ['failed', 'degraded']
   }
   return [database.spec.suspended ? 'suspended' : 'available']

@@ -375,9 +375,9 @@ describe('a deletion', () => {
     ...{ apiVersion: 'espalier.dev/v1alpha1', kind: 'Task', metadata: { name: taskId } },
     spec: { name: 'delete-managed', subject: { kind: 'database', id: taskId, name: 'one' } },
   }
-  const none = Object.fromEntries(Object.keys(observedOf().remains).map(name => [name, []])) as unknown as ReturnType<
+  const none = Object.fromEntries(Object.keys(observedOf().owned).map(name => [name, []])) as unknown as ReturnType<
     typeof observedOf
-  >['remains']
+  >['owned']
   const progressing = (given: Given, time = now) => conditionOf(planOf(given, time).status, 'Progressing')
   const begun = { Ready: { status: 'False' as const, reason: 'Deleting' } }
 
@@ -424,10 +424,10 @@ describe('a deletion', () => {
   test('removes the finalizer when nothing is left and its Task exists', () => {
     const gone: Given = {
       ...{ ...deleting, status: { operation, phase: 'deleting' }, conditions: { ...onItsWay, ...begun } },
-      ...{ route: undefined, children: { route: undefined }, rest: { remains: none, task } },
+      ...{ route: undefined, children: { route: undefined }, rest: { owned: none, task } },
     }
     expect(planOf(gone).actions).toEqual([{ do: 'finish-deletion' }])
-    expect(planOf({ ...gone, rest: { remains: none } }).actions).toEqual([])
+    expect(planOf({ ...gone, rest: { owned: none } }).actions).toEqual([])
     expect(planOf({ ...gone, status: {} }).actions).toEqual([])
   })
   test('is ignored without the finalizer of the operator', () => {
@@ -465,8 +465,8 @@ describe('a deletion', () => {
   })
   test('marks the owner of the children first', () => {
     const strange = changed(children.service, { annotations: { 'espalier.dev/owner-uid': 'one-that-was' } })
-    const { remains } = observedOf()
-    const given: Given = { children: { service: strange }, rest: { remains: { ...remains, services: [strange] } } }
+    const { owned } = observedOf()
+    const given: Given = { children: { service: strange }, rest: { owned: { ...owned, services: [strange] } } }
     for (const more of [{}, deleting]) {
       const { actions, status } = planOf({ ...given, ...more })
       expect(actions.map(action => action.do)).toEqual(['mark'])

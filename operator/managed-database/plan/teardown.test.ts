@@ -22,7 +22,7 @@ function strange(more: Partial<PersistentVolumeClaim['metadata']> = {}): Given {
   return {
     status: { volume: undefined },
     children: { ...children, claim },
-    rest: { remains: { ...serving.remains, claims: [claim] } },
+    rest: { owned: { ...serving.owned, claims: [claim] } },
   }
 }
 
@@ -79,15 +79,15 @@ describe('a creation that ended without success', () => {
 
 describe('a teardown', () => {
   test('waits for gateways only if they are the last to wait for', () => {
-    const { route, remains } = serving
+    const { route, owned } = serving
     const closed = route?.route && { ...route, route: { ...route.route, rules: [] } }
-    const pods = remains.pods.map(pod => ({ ...pod, metadata: { ...pod.metadata, deletionTimestamp: timestamp(now) } }))
-    const stopping = { ...remains, statefulSets: [], services: [], configurations: [], pods }
+    const pods = owned.pods.map(pod => ({ ...pod, metadata: { ...pod.metadata, deletionTimestamp: timestamp(now) } }))
+    const stopping = { ...owned, statefulSets: [], services: [], configurations: [], pods }
     const of = (acknowledged: boolean) =>
       planOf({
         metadata: going,
         route: { ...closed, acknowledged, waitingFor: acknowledged ? [] : ['g'] },
-        rest: { remains: stopping },
+        rest: { owned: stopping },
       })
     expect(of(true)).toMatchObject({ actions: [], awaitsGateways: false })
     expect(of(false)).toMatchObject({ actions: [], awaitsGateways: true })

@@ -20,10 +20,10 @@ export type DesiredMember = Newest & {
 }
 
 /** Where the data of a volume come from that is still to be initialised; undefined for one that has data, or waits for its source. */
-function originOf({ instance, children: { claim }, isStrayClaim }: ObservedMember) {
+function originOf({ instance, children: { claim }, isOrphanClaim }: ObservedMember) {
   const { status, dataSource: source, awaitsSource } = instance
   // On a claim that another database had there may be data, which only the volume knows.
-  const isFirst = status?.volume === undefined && !isStrayClaim && !(claim && isAdopted(claim))
+  const isFirst = status?.volume === undefined && !isOrphanClaim && !(claim && isAdopted(claim))
   return isFirst ? (source ?? (awaitsSource ? undefined : 'initialise')) : undefined
 }
 

@@ -82,7 +82,7 @@ function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, n
  * is, and a claim that is not, or not yet, the database's is left as it is.
  */
 function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }: MemberState): MemberAction[] {
-  const { instance, children, size, growthRefusal, isStrayClaim } = observed
+  const { instance, children, size, growthRefusal, isOrphanClaim } = observed
   const recorded = instance.status?.volume
   const { claim } = children
   if (claim === undefined && observed.retained.length > 0) return adoption(observed, owner)
@@ -90,7 +90,7 @@ function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }:
     return recorded === undefined && !instance.awaitsSource && desired.claim
       ? [{ do: 'create-claim', draft: desired.claim }]
       : []
-  if (recorded === undefined ? isStrayClaim : recorded.uid !== claim.metadata.uid) return []
+  if (recorded === undefined ? isOrphanClaim : recorded.uid !== claim.metadata.uid) return []
   if (isToBeReplaced(observed)) return replacement(observed)
   const repaired = desired.claim && repairedClaim(claim, desired.claim)
   if (repaired) return [{ do: 'update-claim', claim: repaired }]

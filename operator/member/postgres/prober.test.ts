@@ -149,7 +149,7 @@ describe('probes', () => {
   test('that cannot reach the machine count at once if a gateway reports the same, for that probe alone', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
-    prober.suspect('a')
+    prober.reportUnreachable('a')
     expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
     await take(async () => observation())
     expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })

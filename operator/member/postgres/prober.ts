@@ -40,7 +40,7 @@ type Prober = {
   /** What was learnt is not true any more: something was done in Postgres, and has `failed` or not. */
   outdate(key: string, failed: boolean): void
   /** Somebody could not reach it: what was learnt may not be true any more. */
-  suspect(key: string): void
+  reportUnreachable(key: string): void
   /** Since when it has been suspected without a probe. */
   suspectedAt(key: string): number | undefined
   forget(key: string): void
@@ -174,7 +174,7 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
       if (facts !== undefined) answers.set(key, { ...facts, failures, isOutdated: true })
       underWay.delete(key)
     },
-    suspect: key => void suspected.set(key, now()),
+    reportUnreachable: key => void suspected.set(key, now()),
     suspectedAt: key => suspected.get(key),
     forget: key => {
       answers.delete(key)

@@ -19,7 +19,7 @@ type Marks = {
 }
 
 /** `isGoing`: the database is being taken away, and what was never recorded goes with it. */
-export function marks({ instance, remains, children }: Observed, { isGoing }: { isGoing: boolean }): Marks {
+export function marks({ instance, owned, children }: Observed, { isGoing }: { isGoing: boolean }): Marks {
   const { kind } = instance
   const { namespace = '', name, uid = '' } = instance.metadata
   const owner = { kind, namespace, name, uid }
@@ -32,7 +32,7 @@ export function marks({ instance, remains, children }: Observed, { isGoing }: { 
   const childUids = new Set(Object.values(children).map(child => child?.metadata.uid))
   const found: Marks = { referring: [], ofChildren: [], others: [] }
   for (const { kind, field } of childKinds)
-    for (const object of remains[field] as AnyObject[]) {
+    for (const object of owned[field] as AnyObject[]) {
       const metadata = mayMark(kind, object) ? markedFor(owner, object.metadata) : undefined
       if (metadata === undefined) continue
       const isChild = childUids.has(object.metadata.uid)

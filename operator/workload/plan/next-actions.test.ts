@@ -145,12 +145,12 @@ describe('a claim', () => {
     ['gets its marks back', { children: { claim: unmarked } }, ['update-claim']],
     [
       'that is on record gets them whatever it says',
-      { children: { claim: unmarked }, rest: { isStrayClaim: true } },
+      { children: { claim: unmarked }, rest: { isOrphanClaim: true } },
       ['update-claim'],
     ],
     [
       'that is strange and not on record is left',
-      { status: never, children: { claim: unmarked }, rest: { isStrayClaim: true } },
+      { status: never, children: { claim: unmarked }, rest: { isOrphanClaim: true } },
       [],
     ],
     [

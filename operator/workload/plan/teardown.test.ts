@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { readRoute } from '../../../routes/route.ts'
 import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
-import type { Remains } from '../../owned/objects.ts'
+import type { OwnedObjects } from '../../owned/objects.ts'
 import { emptyWorld, observedIn, round } from '../../testing/plan-world.ts'
 import type { Observed } from '../observed.ts'
 import { remove, type Teardown, teardown } from './teardown.ts'
@@ -18,13 +18,14 @@ if (owner === undefined || route?.route === undefined) throw new Error('it serve
 const { route: open } = route
 const closed = { ...route, route: { ...open, rules: [] }, acknowledged: true }
 
-const nothing: Remains = {
+const nothing: OwnedObjects = {
   ...{ statefulSets: [], pods: [], services: [], networkPolicies: [], disruptionBudgets: [], configurations: [] },
   ...{ claims: [], secrets: [], routes: [], volumes: [] },
 }
 const object = (kind: string, more: object = {}) =>
   ({ kind, metadata: { name: `the-${kind}`, namespace: 'there', uid: `${kind}-uid`, ...more } }) as unknown
-const of = <K extends keyof Remains>(field: K, ...objects: unknown[]) => ({ [field]: objects }) as Pick<Remains, K>
+const of = <K extends keyof OwnedObjects>(field: K, ...objects: unknown[]) =>
+  ({ [field]: objects }) as Pick<OwnedObjects, K>
 const deletion = (kind: string, name = `the-${kind}`) => ({
   ...{ do: 'delete', kind, name, namespace: 'there', uid: `${kind}-uid` },
 })
@@ -36,7 +37,7 @@ const volumeOf = (changes: Partial<VolumeFacts> = {}): VolumeFacts => ({
 })
 
 type Given = {
-  remains?: Partial<Remains>
+  owned?: Partial<OwnedObjects>
   route?: Observed['route']
   node?: Observed['node']
   record?: { uid: string } | undefined
@@ -45,7 +46,7 @@ type Given = {
 }
 
 function teardownOf(
-  { remains = {}, route: given = closed, node, record = { uid: 'claim-1' }, since = 1_000 }: Given,
+  { owned = {}, route: given = closed, node, record = { uid: 'claim-1' }, since = 1_000 }: Given,
   copies?: () => Teardown | undefined,
   hasOwner = true,
 ): Teardown {
@@ -58,7 +59,7 @@ function teardownOf(
       metadata: { ...settled.instance.metadata, uid: 'instance-uid', deletionTimestamp },
       status: { ...settled.instance.status, volume: record && volume },
     },
-    remains: { ...nothing, ...remains },
+    owned: { ...nothing, ...owned },
     route: given,
     node,
   }
@@ -69,7 +70,7 @@ const is = (progress: number, ...actions: object[]) => ({ actions, progress, isD
 
 const set = object('StatefulSet')
 const pod = object('Pod')
-const workloads: [string, Partial<Remains>, object[]][] = [
+const workloads: [string, Partial<OwnedObjects>, object[]][] = [
   [
     'its StatefulSet, and its pods by that',
     { ...of('statefulSets', set), ...of('pods', pod) },
@@ -85,7 +86,7 @@ describe('the endpoint', () => {
     ['is closed first', route],
     ['is closed first, also where nobody can read what is open', { ...route, route: undefined }],
   ])('%s', (_, given) => {
-    const first = teardownOf({ route: given, remains: of('statefulSets', set) })
+    const first = teardownOf({ route: given, owned: of('statefulSets', set) })
     expect(first.progress).toBe(20)
     expect(first.actions).toHaveLength(1)
     const [action] = first.actions
@@ -94,52 +95,52 @@ describe('the endpoint', () => {
   })
 
   const unacknowledged = (waitingFor: string[]) => ({ ...closed, acknowledged: false, waitingFor })
-  test.each(workloads)('keeps %s until every gateway has closed it', (_, remains) => {
-    expect(step(teardownOf({ remains, route: unacknowledged(['gateway-one']), since: 10_000_000 }))).toEqual(is(30))
-    expect(step(teardownOf({ remains, route: unacknowledged([]), since: 99_999 }))).toEqual(is(30))
+  test.each(workloads)('keeps %s until every gateway has closed it', (_, owned) => {
+    expect(step(teardownOf({ owned, route: unacknowledged(['gateway-one']), since: 10_000_000 }))).toEqual(is(30))
+    expect(step(teardownOf({ owned, route: unacknowledged([]), since: 99_999 }))).toEqual(is(30))
   })
   test.each(workloads)(
     'keeps %s no longer than the last gateway that has died may have let anyone in',
-    (_, remains, actions) => {
-      expect(step(teardownOf({ remains, route: unacknowledged([]), since: 100_000 }))).toEqual(is(50, ...actions))
+    (_, owned, actions) => {
+      expect(step(teardownOf({ owned, route: unacknowledged([]), since: 100_000 }))).toEqual(is(50, ...actions))
     },
   )
   test('keeps nothing else', () => {
-    const remains = of('claims', object('PersistentVolumeClaim'))
+    const owned = of('claims', object('PersistentVolumeClaim'))
     const taken = is(70, deletion('PersistentVolumeClaim'))
-    expect(step(teardownOf({ remains, route: unacknowledged(['gateway-one']) }))).toEqual(taken)
+    expect(step(teardownOf({ owned, route: unacknowledged(['gateway-one']) }))).toEqual(taken)
   })
-  test.each(workloads)('where there is none, keeps not %s', (_, remains, actions) => {
-    expect(step(teardownOf({ remains, route: undefined as never }))).toEqual(is(50, ...actions))
+  test.each(workloads)('where there is none, keeps not %s', (_, owned, actions) => {
+    expect(step(teardownOf({ owned, route: undefined as never }))).toEqual(is(50, ...actions))
   })
   test('of what nobody owns is left as it is', () => {
-    expect(teardownOf({ route, remains: of('statefulSets', set) }, undefined, false).progress).toBe(50)
+    expect(teardownOf({ route, owned: of('statefulSets', set) }, undefined, false).progress).toBe(50)
   })
 })
 
 describe('what is taken away', () => {
-  test.each(workloads)('is %s, before anything else', (_, remains, actions) => {
+  test.each(workloads)('is %s, before anything else', (_, owned, actions) => {
     const later = { ...of('claims', object('PersistentVolumeClaim')), ...of('secrets', object('Secret')) }
-    expect(step(teardownOf({ remains: { ...later, ...remains } }))).toEqual(is(50, ...actions))
+    expect(step(teardownOf({ owned: { ...later, ...owned } }))).toEqual(is(50, ...actions))
   })
 
-  const rest: [string, Partial<Remains>, string][] = [
+  const rest: [string, Partial<OwnedObjects>, string][] = [
     ['its Secrets', of('secrets', object('Secret')), 'Secret'],
     ['its network policy', of('networkPolicies', object('NetworkPolicy')), 'NetworkPolicy'],
     ['its disruption budget', of('disruptionBudgets', object('PodDisruptionBudget')), 'PodDisruptionBudget'],
     ['its route', of('routes', object('ConfigMap')), 'ConfigMap'],
   ]
-  test.each(rest)('is %s, once the volume is', (_, remains, kind) => {
+  test.each(rest)('is %s, once the volume is', (_, owned, kind) => {
     const claims = of('claims', object('PersistentVolumeClaim'))
-    expect(step(teardownOf({ remains: { ...claims, ...remains } }))).toEqual(is(70, deletion('PersistentVolumeClaim')))
-    expect(step(teardownOf({ remains }))).toEqual(is(90, deletion(kind)))
+    expect(step(teardownOf({ owned: { ...claims, ...owned } }))).toEqual(is(70, deletion('PersistentVolumeClaim')))
+    expect(step(teardownOf({ owned }))).toEqual(is(90, deletion(kind)))
   })
 
   test('is nothing twice, and is waited for', () => {
     const goes = (kind: string) => object(kind, { deletionTimestamp: deletedAt })
-    expect(step(teardownOf({ remains: of('statefulSets', goes('StatefulSet')) }))).toEqual(is(50))
-    expect(step(teardownOf({ remains: of('claims', goes('PersistentVolumeClaim')) }))).toEqual(is(70))
-    expect(step(teardownOf({ remains: of('secrets', goes('Secret')) }))).toEqual(is(90))
+    expect(step(teardownOf({ owned: of('statefulSets', goes('StatefulSet')) }))).toEqual(is(50))
+    expect(step(teardownOf({ owned: of('claims', goes('PersistentVolumeClaim')) }))).toEqual(is(70))
+    expect(step(teardownOf({ owned: of('secrets', goes('Secret')) }))).toEqual(is(90))
     const both = [goes('Secret'), object('Secret')] as AnyObject[]
     expect(remove('Secret', both)).toEqual([deletion('Secret')])
   })
@@ -150,12 +151,12 @@ describe('what is taken away', () => {
 
   test('is told of', () => {
     const node = { name: 'node-1', silentSince: deletedAt, isOutOfService: false }
-    const remains = of('pods', pod)
-    expect(teardownOf({ remains }).message).toBe('stopping Postgres')
-    expect(teardownOf({ remains, route: { ...closed, acknowledged: false }, since: 100_000 }).message).toMatch(
+    const owned = of('pods', pod)
+    expect(teardownOf({ owned }).message).toBe('stopping Postgres')
+    expect(teardownOf({ owned, route: { ...closed, acknowledged: false }, since: 100_000 }).message).toMatch(
       /no gateway lives/,
     )
-    expect(teardownOf({ remains, node }).message).toMatch(/node-1/)
+    expect(teardownOf({ owned, node }).message).toMatch(/node-1/)
   })
 })
 
@@ -168,7 +169,7 @@ describe('a volume', () => {
   const set = of('statefulSets', object('StatefulSet'))
 
   test('whose own object goes has another for its storage before the pod goes', () => {
-    expect(step(teardownOf({ remains: { ...set, volumes: [going] } }))).toEqual(is(40, copy))
+    expect(step(teardownOf({ owned: { ...set, volumes: [going] } }))).toEqual(is(40, copy))
   })
   test('is copied by what the cluster says of it, where a cache does not know yet that it was retained', () => {
     const { status } = settled.instance
@@ -176,9 +177,9 @@ describe('a volume', () => {
       ...settled.instance,
       status: { ...status, volume: { claim: 'claim', uid: 'claim-1', systemIdentifier: '1' } },
     }
-    const remains = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, policyBefore: undefined })] }
+    const owned = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, policyBefore: undefined })] }
     const volumes = { bound: going, recorded: going, copy: undefined }
-    expect(step(teardown({ ...settled, instance, remains, volumes, route: closed }, owner, now))).toEqual(is(40, copy))
+    expect(step(teardown({ ...settled, instance, owned, volumes, route: closed }, owner, now))).toEqual(is(40, copy))
   })
   test.each<[string, VolumeFacts[], Given['record']]>([
     ['that has it', [going, volumeOf({ name: 'espalier-claim-1' })], { uid: 'claim-1' }],
@@ -186,43 +187,43 @@ describe('a volume', () => {
     ['that was never retained by us', [volumeOf({ isTerminating: true, policyBefore: undefined })], { uid: 'claim-1' }],
     ['of another claim', [volumeOf({ isTerminating: true, claimUid: 'claim-9' })], { uid: 'claim-1' }],
   ])('%s has no other made', (_, volumes, record) => {
-    expect(step(teardownOf({ remains: { ...set, volumes }, record }))).toEqual(is(50, deletion('StatefulSet')))
+    expect(step(teardownOf({ owned: { ...set, volumes }, record }))).toEqual(is(50, deletion('StatefulSet')))
   })
   test('of a database that nobody owns has no other made', () => {
-    const unowned = teardownOf({ remains: { ...set, volumes: [going] }, route: undefined as never }, undefined, false)
+    const unowned = teardownOf({ owned: { ...set, volumes: [going] }, route: undefined as never }, undefined, false)
     expect(unowned.progress).toBe(50)
   })
   test('that was retained and goes is waited for, and so is its storage', () => {
     const copied = volumeOf({ name: 'espalier-claim-1', uid: 'copy-uid' })
-    expect(step(teardownOf({ remains: { volumes: [going, copied] } }))).toEqual(is(75))
-    expect(step(teardownOf({ remains: { volumes: [copied] } })).progress).toBe(80)
+    expect(step(teardownOf({ owned: { volumes: [going, copied] } }))).toEqual(is(75))
+    expect(step(teardownOf({ owned: { volumes: [copied] } })).progress).toBe(80)
   })
   test('that was retained goes the way that its class wants, once its claim has', () => {
     const claims = of('claims', object('PersistentVolumeClaim'))
-    expect(step(teardownOf({ remains: { ...claims, volumes: [volumeOf()] } })).progress).toBe(70)
-    expect(step(teardownOf({ remains: { volumes: [volumeOf()] } }))).toEqual(is(80, back('claim-1')))
+    expect(step(teardownOf({ owned: { ...claims, volumes: [volumeOf()] } })).progress).toBe(70)
+    expect(step(teardownOf({ owned: { volumes: [volumeOf()] } }))).toEqual(is(80, back('claim-1')))
   })
   test('of no record has no other made', () => {
     const observed = { ...settled, instance: { ...settled.instance, status: {} }, route: closed }
-    const remains = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, claimUid: undefined })] }
-    expect(step(teardown({ ...observed, remains }, owner, now))).toEqual(is(50, deletion('StatefulSet')))
+    const owned = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, claimUid: undefined })] }
+    expect(step(teardown({ ...observed, owned }, owner, now))).toEqual(is(50, deletion('StatefulSet')))
   })
   test('of no record is given back for the database that it was made for', () => {
     const observed = { ...settled, instance: { ...settled.instance, status: {} } }
-    const left = teardown({ ...observed, remains: { ...nothing, volumes: [volumeOf()] }, route: closed }, owner, now)
+    const left = teardown({ ...observed, owned: { ...nothing, volumes: [volumeOf()] }, route: closed }, owner, now)
     expect(left.actions).toEqual([back(settled.instance.metadata.uid ?? '')])
   })
   test.each<[string, VolumeFacts]>([
     ['that was never retained by us', volumeOf({ policyBefore: undefined })],
     ['that goes by itself', volumeOf({ policyBefore: undefined, isTerminating: true })],
   ])('%s is left alone', (_, volume) => {
-    expect(step(teardownOf({ remains: { volumes: [volume] } }))).toEqual(is(95))
+    expect(step(teardownOf({ owned: { volumes: [volume] } }))).toEqual(is(95))
   })
   test('has its copies taken after it, and before the credentials', () => {
     const copies = () => ({ actions: [], message: 'copies', progress: 85 })
     const secrets = of('secrets', object('Secret'))
-    expect(teardownOf({ remains: secrets }, copies).message).toBe('copies')
-    expect(teardownOf({ remains: { ...secrets, volumes: [volumeOf()] } }, copies).progress).toBe(80)
-    expect(teardownOf({ remains: secrets }, () => undefined).progress).toBe(90)
+    expect(teardownOf({ owned: secrets }, copies).message).toBe('copies')
+    expect(teardownOf({ owned: { ...secrets, volumes: [volumeOf()] } }, copies).progress).toBe(80)
+    expect(teardownOf({ owned: secrets }, () => undefined).progress).toBe(90)
   })
 })

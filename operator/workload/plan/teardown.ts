@@ -9,7 +9,7 @@ import { lostNode } from '../../member/pod/node.ts'
 import { copyName } from '../../member/storage/persistent-volume.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
-import { type Remains, remainsAt } from '../../owned/objects.ts'
+import { type OwnedObjects, ownedAt } from '../../owned/objects.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 
@@ -56,7 +56,7 @@ export function teardown(
   now: number,
   copies: () => Teardown | undefined = () => undefined,
 ): Teardown {
-  const { remains, route, children } = observed
+  const { owned, route, children } = observed
   if (owner && route && children.route) {
     const rules = route.route?.rules
     if (rules === undefined || rules.length > 0) {
@@ -70,26 +70,26 @@ export function teardown(
   const held = owner === undefined ? [] : copiedFirst(observed, owner)
   if (held.length > 0) return { actions: held, message: 'keeping hold of the volume', progress: 40 }
   const workload = [
-    ...removeAt(remains, 'workload'),
+    ...removeAt(owned, 'workload'),
     // Pods go with their StatefulSet; one that was left behind goes here.
-    ...(remains.statefulSets.length === 0 ? remove('Pod', remains.pods) : []),
+    ...(owned.statefulSets.length === 0 ? remove('Pod', owned.pods) : []),
   ]
   if (hasWorkload(observed)) {
     const stopping = route?.acknowledged === false ? 'stopping Postgres; no gateway lives' : 'stopping Postgres'
     const message = lostNode(observed.node)?.message ?? stopping
     return { actions: workload, message, progress: 50 }
   }
-  if (isLeftAt(remains, 'volume'))
-    return { actions: removeAt(remains, 'volume'), message: 'deleting the volume', progress: 70 }
+  if (isLeftAt(owned, 'volume'))
+    return { actions: removeAt(owned, 'volume'), message: 'deleting the volume', progress: 70 }
   // Storage that two objects name may be kept for the one when the other goes.
-  if (remains.volumes.some(({ isTerminating, policyBefore }) => isTerminating && policyBefore !== undefined))
+  if (owned.volumes.some(({ isTerminating, policyBefore }) => isTerminating && policyBefore !== undefined))
     return { actions: [], message: 'waiting for the old volume to go', progress: 75 }
   const kept = givenBack(observed)
   if (kept.length > 0) return { actions: kept, message: 'deleting the data that were kept', progress: 80 }
   const left = copies()
   if (left !== undefined) return left
-  if (isLeftAt(remains, 'rest'))
-    return { actions: removeAt(remains, 'rest'), message: 'deleting credentials and address', progress: 90 }
+  if (isLeftAt(owned, 'rest'))
+    return { actions: removeAt(owned, 'rest'), message: 'deleting credentials and address', progress: 90 }
   return { actions: [], message: 'making sure that nothing is left', progress: 95, isDone: true }
 }
 
@@ -97,11 +97,11 @@ export function teardown(
  * A volume that we retained, and whose own object is going, would leave its storage behind: there is to be a second object, by
  * which it is deleted.
  */
-function copiedFirst({ instance, remains, volumes: { bound, recorded } }: Observed, owner: Owner): Action[] {
+function copiedFirst({ instance, owned, volumes: { bound, recorded } }: Observed, owner: Owner): Action[] {
   const { uid } = instance.status?.volume ?? {}
   // Those of a claim that goes are read from the cluster: a cache may not know yet that they were retained.
   const read = [bound, recorded].filter(volume => volume !== undefined)
-  const others = remains.volumes.filter(volume => read.every(({ uid: known }) => known !== volume.uid))
+  const others = owned.volumes.filter(volume => read.every(({ uid: known }) => known !== volume.uid))
   const volumes = [...new Map([...read, ...others].map(volume => [volume.uid, volume])).values()]
   if (uid === undefined || volumes.some(({ name }) => name === copyName(uid))) return []
   return volumes
@@ -112,7 +112,7 @@ function copiedFirst({ instance, remains, volumes: { bound, recorded } }: Observ
 }
 
 /** What was retained goes the way that its storage class wants, now that its claim is gone. Nothing waits for that. */
-const givenBack = ({ instance, remains: { volumes } }: Observed): Action[] =>
+const givenBack = ({ instance, owned: { volumes } }: Observed): Action[] =>
   volumes
     .filter(({ isTerminating, policyBefore }) => !isTerminating && policyBefore !== undefined)
     .map(({ name, uid }) => {
@@ -120,13 +120,13 @@ const givenBack = ({ instance, remains: { volumes } }: Observed): Action[] =>
       return { do: 'change-volume', name, uid, change: { to: 'give-back', claimUid } }
     })
 
-const hasWorkload = ({ remains }: Observed): boolean => remains.pods.length > 0 || isLeftAt(remains, 'workload')
+const hasWorkload = ({ owned }: Observed): boolean => owned.pods.length > 0 || isLeftAt(owned, 'workload')
 
-type Stage = Parameters<typeof remainsAt>[1]
+type Stage = Parameters<typeof ownedAt>[1]
 
-const removeAt = (remains: Remains, stage: Stage): Action[] =>
-  remainsAt(remains, stage).flatMap(({ kind, objects }) => remove(kind, objects))
+const removeAt = (owned: OwnedObjects, stage: Stage): Action[] =>
+  ownedAt(owned, stage).flatMap(({ kind, objects }) => remove(kind, objects))
 
 /** Also what is being deleted already. */
-const isLeftAt = (remains: Remains, stage: Stage): boolean =>
-  remainsAt(remains, stage).some(({ objects }) => objects.length > 0)
+const isLeftAt = (owned: OwnedObjects, stage: Stage): boolean =>
+  ownedAt(owned, stage).some(({ objects }) => objects.length > 0)

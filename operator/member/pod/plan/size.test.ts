@@ -204,12 +204,12 @@ describe('a requested size', () => {
     ],
     [
       'the claim is yet to prove its own',
-      asking(growing, { rest: { isStrayClaim: true } }),
+      asking(growing, { rest: { isOrphanClaim: true } }),
       { reason: 'Growing', message: 'the volume is to prove the one of this database first', passes: true },
     ],
     [
       'the claim is to prove its own when a pod comes',
-      asking(growing, { ...resting, rest: { isStrayClaim: true } }),
+      asking(growing, { ...resting, rest: { isOrphanClaim: true } }),
       { reason: 'AwaitsResume', message: 'the volume grows when the database is resumed', passes: true },
     ],
     [

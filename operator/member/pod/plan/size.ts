@@ -74,7 +74,7 @@ export function sizeState(observed: ObservedMember): SizeState {
 }
 
 function hindranceOf(growth: Growth, observed: ObservedMember): Hindrance | undefined {
-  const { instance, pod, children, isStrayClaim } = observed
+  const { instance, pod, children, isOrphanClaim } = observed
   const awaitsPod = (message: string): Hindrance =>
     instance.spec.suspended && pod === undefined
       ? { reason: 'AwaitsResume', message: 'the volume grows when the database is resumed', passes: true }
@@ -84,7 +84,7 @@ function hindranceOf(growth: Growth, observed: ObservedMember): Hindrance | unde
       return undefined
     case 'underway':
       // Nothing is asked of a claim that is not the database's own yet.
-      return isStrayClaim
+      return isOrphanClaim
         ? awaitsPod('the volume is to prove the one of this database first')
         : { reason: 'Growing', message: growth.message, passes: true, isAsked: growth.isAsked }
     case 'awaits-pod':

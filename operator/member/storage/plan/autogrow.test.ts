@@ -265,7 +265,7 @@ describe('a claim', () => {
 
   test.each<[string, Given]>([
     ['that is not there', { claim: undefined }],
-    ["that is another's", { changes: { isStrayClaim: true } }],
+    ["that is another's", { changes: { isOrphanClaim: true } }],
     ['that is not on record', { claim: { metadata: { ...claim.metadata, uid: 'another' } } }],
     ['that goes', { claim: { metadata: { ...claim.metadata, deletionTimestamp: since } } }],
     ['that has no volume yet', { claim: { status: { ...claim.status, phase: 'Pending' } } }],

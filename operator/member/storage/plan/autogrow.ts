@@ -80,11 +80,11 @@ const isSettled = (observed: ObservedMember, { hindrance, shortfall }: SizeState
 function claimOf({
   instance,
   children: { claim },
-  isStrayClaim,
+  isOrphanClaim,
   pod,
 }: ObservedMember): PersistentVolumeClaim | undefined {
   const recorded = instance.status?.volume
-  if (claim === undefined || recorded?.uid !== claim.metadata.uid || isStrayClaim) return undefined
+  if (claim === undefined || recorded?.uid !== claim.metadata.uid || isOrphanClaim) return undefined
   if (claim.metadata.deletionTimestamp !== undefined || claim.status?.phase !== 'Bound') return undefined
   return instance.spec.suspended && pod === undefined ? undefined : claim
 }

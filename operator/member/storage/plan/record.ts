@@ -18,7 +18,7 @@ import { isRebound, mayRunOnRecordedVolume } from './volume-state.ts'
  * that is on record.
  */
 export function recordFromClaim(observed: ObservedMember): VolumeRecord | undefined {
-  const { instance, children, isStrayClaim, volumes } = observed
+  const { instance, children, isOrphanClaim, volumes } = observed
   const { claim } = children
   const recorded = instance.status?.volume
   const { name = '', uid } = claim?.metadata ?? {}
@@ -31,7 +31,7 @@ export function recordFromClaim(observed: ObservedMember): VolumeRecord | undefi
   if (isProven(observed, claim)) return { claim: name, uid, systemIdentifier, ...bound }
   if (recorded.systemIdentifier !== systemIdentifier) return undefined
   const isPutBack = ownerUidOf(claim) === instance.metadata.uid && isGone(observed)
-  if (isStrayClaim || isPutBack) return { claim: recorded.claim, uid, systemIdentifier, ...bound }
+  if (isOrphanClaim || isPutBack) return { claim: recorded.claim, uid, systemIdentifier, ...bound }
   const isOurs = isRebound(observed, claim) && volumes.recorded?.claimUid === uid
   return isOurs ? { ...recorded, uid } : undefined
 }

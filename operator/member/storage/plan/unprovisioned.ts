@@ -9,9 +9,9 @@ import type { ObservedMember } from '../../observed.ts'
 import { asksFor } from '../claim.ts'
 
 /** Whether the owner waits for its first volume. A suspended one does not. */
-export function isUnprovisioned({ instance, children: { claim }, isStrayClaim, pod }: ObservedMember): boolean {
+export function isUnprovisioned({ instance, children: { claim }, isOrphanClaim, pod }: ObservedMember): boolean {
   if (instance.status?.volume !== undefined || instance.spec.suspended) return false
-  if (claim === undefined || isStrayClaim || pod?.address !== undefined) return false
+  if (claim === undefined || isOrphanClaim || pod?.address !== undefined) return false
   return (claim.status?.phase ?? 'Pending') === 'Pending' && !claim.spec?.volumeName
 }
 

@@ -56,7 +56,7 @@ type Given = {
   record?: typeof record | Omit<typeof record, 'volumeName'> | undefined
   suspended?: boolean
   replicas?: number
-  isStrayClaim?: boolean
+  isOrphanClaim?: boolean
   /** Another size than is in force is asked for, and on its way. */
   isResizing?: boolean
   /** Another size is on its way, or another operation; and whether the size that is asked for is there. */
@@ -83,7 +83,7 @@ function observedOf(given: Given = {}): Observed {
       spec: { ...settled.instance.spec, suspended, size },
       status: { ...settled.instance.status, conditions, volume: has('record') ? given.record : record },
     },
-    isStrayClaim: given.isStrayClaim ?? false,
+    isOrphanClaim: given.isOrphanClaim ?? false,
     size: hasSize ? settled.size : undefined,
     held,
     children: {
@@ -410,7 +410,7 @@ describe('the recorded volume', () => {
       undefined,
     ],
     ["the same, of somebody else's", { ...moved, claim: says(theirs, '7') }, undefined],
-    ["the same, of nobody's that lives", { ...moved, claim: says(theirs, '7'), isStrayClaim: true }, whole],
+    ["the same, of nobody's that lives", { ...moved, claim: says(theirs, '7'), isOrphanClaim: true }, whole],
     [
       'one of ours, once the volume is its own',
       { claim: says(anew, '7'), volume: rebound, pod: undefined },

@@ -275,7 +275,7 @@ describe('a claim without a volume', () => {
     ['waits not where a volume is on record', { ...waiting, record: recorded }, [false, false]],
     ['waits not while it is suspended', { ...waiting, suspended: true }, [false, false]],
     ['waits not where there is none', { ...waiting, claim: undefined }, [false, false]],
-    ["waits not where it is another's", { ...waiting, claim: large, changes: { isStrayClaim: true } }, [false, false]],
+    ["waits not where it is another's", { ...waiting, claim: large, changes: { isOrphanClaim: true } }, [false, false]],
     ['waits not under a pod that runs', { ...waiting, claim: large, pod: running }, [false, false]],
     ['waits not once it is bound', { ...waiting, claim: { ...large, status: { phase: 'Bound' } } }, [false, false]],
     [
@@ -351,8 +351,8 @@ describe('owner marks', () => {
   }
   const marksOf = (claim: PersistentVolumeClaim, given: Given = {}, isGoing = false) => {
     const observed = observedOf({ ...given, claim })
-    const remains = { ...observed.remains, claims: [claim] as typeof observed.remains.claims }
-    const { referring, ofChildren, others } = marks({ ...observed, remains }, { isGoing })
+    const owned = { ...observed.owned, claims: [claim] as typeof observed.owned.claims }
+    const { referring, ofChildren, others } = marks({ ...observed, owned }, { isGoing })
     return [referring, ofChildren, others].map(
       list => list.filter(one => one.do === 'mark' && one.kind === claim.kind).length,
     )
@@ -383,10 +383,10 @@ describe('owner marks', () => {
   })
 
   test('are set on a Secret of any previous owner', () => {
-    const secret = settled.remains.secrets[0] as AnyObject
+    const secret = settled.owned.secrets[0] as AnyObject
     const changed = { ...secret, metadata: { ...secret.metadata, annotations: foreign } } as AnyObject
-    const remains = { ...settled.remains, secrets: [changed] as typeof settled.remains.secrets }
-    const { ofChildren } = marks({ ...observedOf({ record: undefined }), remains }, { isGoing: false })
+    const owned = { ...settled.owned, secrets: [changed] as typeof settled.owned.secrets }
+    const { ofChildren } = marks({ ...observedOf({ record: undefined }), owned }, { isGoing: false })
     expect(ofChildren).toEqual([
       {
         do: 'mark',

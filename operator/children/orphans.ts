@@ -5,7 +5,7 @@ import type { Caches } from '../caches.ts'
 import { type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 
 /** Whether an object of our id is nobody's that lives: of a database before it was put back, or without its marks. */
-export function isStray(
+export function isOrphan(
   caches: Caches,
   { uid, id }: Pick<Owner, 'uid' | 'id'>,
   object: Pick<AnyObject, 'metadata'>,
@@ -16,19 +16,19 @@ export function isStray(
 }
 
 /** A volume claim of an id, in its owner's namespace, and no living owner's. `key`: whose it was. */
-export type StrayClaim = { name: string; key: string | undefined }
+export type OrphanClaim = { name: string; key: string | undefined }
 
 /**
  * The claims of our id that are nobody's that lives: from the cluster itself, since whether a database starts on an empty volume
  * is decided by them.
  */
-export async function strayClaims(
+export async function orphanClaims(
   caches: Caches,
   cluster: Cluster,
   { namespace, uid, id }: { namespace: string; uid: string; id: string },
-): Promise<StrayClaim[]> {
+): Promise<OrphanClaim[]> {
   const { items } = await cluster.list('PersistentVolumeClaim', { namespace, labels: { [labels.database]: id } })
   return items
-    .filter(claim => isStray(caches, { uid, id }, claim))
+    .filter(claim => isOrphan(caches, { uid, id }, claim))
     .map(claim => ({ name: claim.metadata.name, key: ownerKeyOf(claim) }))
 }
