@@ -115,6 +115,13 @@ describe.each(languages)('%s', provider => {
   )
 })
 
+test('messages of one side in a row are one message', async () => {
+  const said = (role: 'user' | 'assistant', content: string) => ({ role, content })
+  const history = [said('user', 'Hi.'), said('user', 'Cats?'), said('assistant', 'Yes.'), said('user', 'So.')]
+  await answerer().answer({ ...question, history }, never)
+  expect(double.seen[0]?.understood?.texts).toEqual(['Hi.\n\nCats?', 'Yes.', 'So.\n\nWhat do cats do?'])
+})
+
 test('Ollama is told to read the whole prompt', async () => {
   await answerer({ provider: 'ollama' }).answer(question, never)
   expect(double.seen[0]?.body).toMatchObject({ options: { num_ctx: 4_096 } })

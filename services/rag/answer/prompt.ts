@@ -1,6 +1,7 @@
 /** The prompt of an answer: what the model is to do, the documents, the conversation, and the question. Pure. */
 import type { ChatMessage } from '../../providers/types.ts'
 import type { Question } from '../pipelines.ts'
+import type { Message } from '../request/body.ts'
 import { contextOf } from './budget.ts'
 import type { CountTokens } from './tokens.ts'
 
@@ -16,6 +17,17 @@ type PromptSettings = { readonly systemPrompt: string | undefined; readonly cont
 
 const message = (role: ChatMessage['role'], text: string): ChatMessage => ({ role, content: [{ type: 'text', text }] })
 
+/** Messages in turn: the templates of many models refuse two in a row by the same side. */
+function inTurn(messages: readonly Message[]): readonly Message[] {
+  const turns: Message[] = []
+  for (const one of messages) {
+    const before = turns.at(-1)
+    if (before?.role !== one.role) turns.push(one)
+    else turns.splice(-1, 1, { role: one.role, content: `${before.content}\n\n${one.content}` })
+  }
+  return turns
+}
+
 export function promptOf(
   { query, history, documents }: Question,
   { systemPrompt = builtIn, contextTokens }: PromptSettings,
@@ -23,9 +35,6 @@ export function promptOf(
 ): readonly ChatMessage[] {
   const context = contextOf(documents, history, contextTokens, count)
   const system = [systemPrompt, dataRule, ...context.documents].join('\n\n')
-  return [
-    message('system', system),
-    ...context.history.map(({ role, content }) => message(role, content)),
-    message('user', query),
-  ]
+  const turns = inTurn([...context.history, { role: 'user', content: query }])
+  return [message('system', system), ...turns.map(({ role, content }) => message(role, content))]
 }
