@@ -11,7 +11,15 @@ import { accessTo } from './access.ts'
 import { weightOf } from './bm25.ts'
 import { chooseClauses, type WeightedTerm } from './candidates.ts'
 import { Frequencies } from './frequencies.ts'
-import { adviceFor, type InvertedIndex, indexesStatement, type LexicalIndex, lexicalIndexOf } from './indexes.ts'
+import {
+  adviceFor,
+  type InvertedIndex,
+  indexesStatement,
+  isSecured,
+  type LexicalIndex,
+  lexicalIndexOf,
+  policiesWarning,
+} from './indexes.ts'
 import { paradeSql, rankedSql, termsStatement, textsearchSql } from './statements.ts'
 import { readStatistics, type TableStatistics } from './statistics.ts'
 
@@ -27,7 +35,7 @@ type LexicalPlan =
 
 /** What is known of the table. */
 type Known =
-  | { readonly kind: 'none' }
+  | { readonly kind: 'none'; readonly warning: string }
   | { readonly kind: 'extension'; readonly index: Exclude<LexicalIndex, InvertedIndex> }
   | {
       readonly kind: 'inverted'
@@ -36,9 +44,12 @@ type Known =
       readonly frequencies: Frequencies
     }
 
-const refreshMs = 60_000
+const refreshMs = 30_000
+const retryMs = 5_000
 /** Where the table has grown by more, frequencies are counted anew. */
 const keptGrowth = 0.1
+/** Behind row-level security Postgres does not use the index, and reads the table. Larger ones are not searched so. */
+const mostRead = 10_000
 const mostQueries = 1_000
 /** Of all queries that are kept, in characters. */
 const mostQueryText = 2_000_000
@@ -159,22 +170,30 @@ export class LexicalArm {
   #look(): Promise<Known> {
     const known = this.#known
     if (known !== undefined && this.#now() < known.until) return Promise.resolve(known.value)
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined
-    })
-    if (known === undefined) return this.#reading
-    this.#reading.catch((error: Error) =>
+    if (known === undefined) {
+      this.#reading ??= this.#read().finally(() => {
+        this.#reading = undefined
+      })
+      return this.#reading
+    }
+    this.#refresh(known.value)
+    return Promise.resolve(known.value)
+  }
+
+  /** Once at a time, and not before a while after a failure. */
+  #refresh(before: Known): void {
+    this.#known = { value: before, until: this.#now() + retryMs }
+    this.#read().catch((error: Error) =>
       this.#logger.warn({ table: this.#name, error: error.message }, 'reading the statistics of a table failed'),
     )
-    return Promise.resolve(known.value)
   }
 
   /** For all requests that wait for it: it goes on when one of them is aborted. */
   async #read(): Promise<Known> {
     const { signal } = new AbortController()
     const run = (statement: OwnStatement) => this.#run(statement, signal)
-    const index = lexicalIndexOf(await run(indexesStatement(this.#table)), this.#table)
-    const value = await this.#knownOf(index, run)
+    const indexes = await run(indexesStatement(this.#table))
+    const value = await this.#knownOf(lexicalIndexOf(indexes, this.#table), isSecured(indexes), run)
     this.#known = { value, until: this.#now() + refreshMs }
     this.#warn(value)
     return value
@@ -182,11 +201,13 @@ export class LexicalArm {
 
   async #knownOf(
     index: LexicalIndex | undefined,
+    isBehindPolicies: boolean,
     run: (statement: OwnStatement) => ReturnType<RunStatement>,
   ): Promise<Known> {
-    if (index === undefined) return { kind: 'none' }
+    if (index === undefined) return { kind: 'none', warning: adviceFor(this.#table) }
     if (index.kind !== 'inverted') return { kind: 'extension', index }
     const statistics = await readStatistics(this.#table, index, run)
+    if (isBehindPolicies && statistics.rows > mostRead) return { kind: 'none', warning: policiesWarning(this.#table) }
     const before = this.#known?.value
     const isSame =
       before?.kind === 'inverted' &&
@@ -209,12 +230,7 @@ export class LexicalArm {
 }
 
 function warningOf(known: Known, table: SearchedTable): string | undefined {
-  if (known.kind === 'none' && !['r', 'p', 'm'].includes(table.kind)) {
-    return `${table.schema}.${table.name} is not a table, so it has no index for words, and only vectors are searched`
-  }
-  if (known.kind === 'none') {
-    return `table ${table.schema}.${table.name} has no index for words, so only vectors are searched; create one: ${adviceFor(table)}`
-  }
+  if (known.kind === 'none') return known.warning
   if (known.kind === 'inverted' && !known.statistics.hasPositions) {
     return `table ${table.schema}.${table.name}: ${known.index.vector.replace(/^t\./, '')} has no positions, so words are not ranked; do not use strip()`
   }

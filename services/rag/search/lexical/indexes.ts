@@ -36,7 +36,7 @@ export const indexesStatement = ({ oid, textColumn }: SearchedTable): OwnStateme
        EXISTS (SELECT FROM pg_catalog.pg_depend dep JOIN pg_catalog.pg_attribute col ON col.attrelid = dep.refobjid AND col.attnum = dep.refobjsubid
                WHERE dep.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND dep.objid = i.indexrelid AND dep.refobjid = i.indrelid AND col.attname = $2) AS reads_text,
        pg_catalog.array_to_string(c.reloptions, ',') AS options,
-       pg_catalog.to_regproc('pdb.score') IS NULL AS is_old
+       pg_catalog.to_regproc('pdb.score') IS NULL AS is_old, pg_catalog.row_security_active(i.indrelid) AS is_secured
 FROM pg_catalog.pg_index i
 JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
 JOIN pg_catalog.pg_am am ON am.oid = c.relam
@@ -108,9 +108,18 @@ function mentions(expression: string | undefined, column: string): boolean {
 const configurationOf = (expression: string | undefined): string | undefined =>
   /\bto_tsvector\('((?:[^']|'')+)'::(?:pg_catalog\.)?regconfig,/.exec(expression ?? '')?.[1]?.replaceAll("''", "'")
 
-/** What to create where there is none. */
-export const adviceFor = ({ schema, name, textColumn }: SearchedTable): string => {
+/** Whether policies limit the rows that this server's role sees. Postgres does not use an index for a condition that could show other rows, such as `@@`. */
+export const isSecured = (rows: NamedRows): boolean => cellsOf(rows).some(key => key.flag('is_secured'))
+
+export const policiesWarning = ({ schema, name }: SearchedTable): string =>
+  `table ${schema}.${name} has row-level security for this server's role, and Postgres uses no index for words then, so only vectors are searched`
+
+/** Why a table without an index is searched by vectors alone, with the statement that creates one. */
+export function adviceFor({ schema, name, kind, textColumn }: SearchedTable): string {
+  if (!['r', 'p', 'm'].includes(kind)) {
+    return `${schema}.${name} is not a table, so it has no index for words, and only vectors are searched`
+  }
   const table = `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
-  const column = quoteIdentifier(textColumn)
-  return `CREATE INDEX ON ${table} USING gin (to_tsvector('english', ${column}))`
+  const statement = `CREATE INDEX ON ${table} USING gin (to_tsvector('english', ${quoteIdentifier(textColumn)}))`
+  return `table ${schema}.${name} has no index for words, so only vectors are searched; create one: ${statement}`
 }

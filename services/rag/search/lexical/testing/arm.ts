@@ -22,8 +22,8 @@ export type TestArm = {
 type SearchOptions = { readonly condition?: string; readonly matching?: number; readonly limit?: number }
 
 /** The table has the columns `id` and `content`. */
-export async function startArm(postgres: TestPostgres, name: string): Promise<TestArm> {
-  const client = new pg.Client(postgres.uri('postgres'))
+export async function startArm(postgres: TestPostgres, name: string, user = 'postgres'): Promise<TestArm> {
+  const client = new pg.Client(postgres.uri(user))
   await client.connect()
   const texts = { getTypeParser: () => (value: string) => value }
   const rowsOf = (text: string, values: readonly unknown[]) =>
