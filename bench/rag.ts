@@ -8,6 +8,7 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { Agent, request as httpRequest } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { startPgvector } from '../services/testing/pgvector.ts'
@@ -215,6 +216,8 @@ async function bench(database: string, bin: string): Promise<void> {
     for (const mode of ['vectors', 'hybrid']) await measure(server, postmaster, `${type}-${mode}`, seconds / 2)
     const vectors = await measure(server, postmaster, `${type}-vectors`, seconds)
     const alone = await baseline(database, type, bin)
+    // Sessions of pgbench end.
+    await setTimeout(1_000)
     const again = await measure(server, postmaster, `${type}-vectors`, seconds)
     const hybrid = await measure(server, postmaster, `${type}-hybrid`, seconds)
     const p50 = (vectors.p50 + again.p50) / 2
