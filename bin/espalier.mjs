@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 // As a whole: an older Node, which only looks for ours here, has not got all of its names.
 import module, { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { compileCacheFor, fillingFlags, leanFlags, servingFlags } from './lean.mjs'
+import { compileCacheFor, fillingFlags, leanFlags, retrievalFlags, servingFlags } from './lean.mjs'
 
 // The kernel drops what process 1 of a container has no handler for: a command that sets none would outlast its pod.
 if (process.pid === 1) {
@@ -29,7 +29,7 @@ const flagsOf = new Map([
   ['rest', servingFlags],
   ['mcp', servingFlags],
   ['mcp-bridge', servingFlags],
-  ['rag', servingFlags],
+  ['rag', retrievalFlags],
 ])
 const wanted = flagsOf.get(process.argv[2] ?? '') ?? []
 /** Set by an older Node for the newer one that it starts, with its process id. */
