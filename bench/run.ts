@@ -17,6 +17,7 @@ const benchmarks = [
   'start',
   'rest',
   'mcp',
+  'rag',
 ]
 
 const wanted = process.argv.slice(2)
