@@ -56,6 +56,8 @@ describe('what an image is made of', () => {
     ['@grpc/proto-loader/build/src/index.js', true],
     ['long/umd/index.js', true],
     ['.bin/yaml', false],
+    ['gpt-tokenizer/src/main.ts', false],
+    ['gpt-tokenizer/esm/encoding/cl100k_base.js', true],
   ])('of packages, %s: %s', (name, expected) => expect(isLoaded(name)).toBe(expected))
 
   test('the product is whole: whatever its files import is there', async () => {

@@ -37,8 +37,12 @@ const productFiles = ['LICENSE', 'package.json']
 export const isProduct = (name: string): boolean =>
   !/(^|\/)(\.|node_modules(\/|$)|testdata(\/|$)|testing)|\.(test|fixture)\.ts$|\.(log|md)$/.test(name)
 
+/** The tokenizer has its tables four times, 28 MiB; one of them is loaded. */
+const otherTokens = /^gpt-tokenizer\/(cjs|data|src)\//
+
 /** Of a package, what nothing loads: types, source maps, documentation, binaries for another runtime. Licences stay. */
 export const isLoaded = (name: string): boolean =>
+  !otherTokens.test(name) &&
   !/(^|\/)(\.package-lock\.json$|\.bin\/|@types\/)|\.d\.[cm]?ts$|\.(map|bare)$|\.tsbuildinfo$/.test(name) &&
   (!/\.(md|markdown)$/i.test(name) || /licen[cs]e|notice/i.test(name))
 
