@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
@@ -91,6 +91,27 @@ onPgvector('wrong usage names what is wrong', async () => {
   })
   expect(await rag('load', config, 'pets', folder, '--table', 'x')).toMatchObject({ code: 2 })
   expect((await rag('load', config, 'pets', join(folder, 'none.md'))).err).toContain('cannot be read (ENOENT)')
+})
+
+/** Files that are loaded with a file, those of dynamic imports aside. */
+function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string> {
+  if (seen.has(path)) return seen
+  seen.add(path)
+  for (const [, kind, target = ''] of readFileSync(path, 'utf8').matchAll(
+    /^(import|export) [^']*? from '([^']+)'/gms,
+  )) {
+    if (target.startsWith('.')) loadedWith(join(path, '..', target), seen)
+    else if (kind === 'import') seen.add(target)
+  }
+  return seen
+}
+
+test('the server loads none of the parsers of documents', () => {
+  const packages = ['marked', 'parse5', 'csv-parse']
+  const here = import.meta.dirname
+  const server = [join(here, '../rag.ts'), join(here, '../../../services/rag/index.ts')].map(path => loadedWith(path))
+  expect(server.every(files => files.size > 5 && !packages.some(one => files.has(one)))).toBe(true)
+  expect(packages.every(one => loadedWith(join(here, 'load.ts')).has(one))).toBe(true)
 })
 
 const figures = { files: 1, bytes: 50, passages: 1_200, embedded: 7, unchanged: 3, deleted: 2, tokens: 12_345 }

@@ -76,10 +76,12 @@ async function loadInto(database: LoadDatabase, options: LoadOptions): Promise<L
   await target.prepare()
   const loading = new Loading(target, model, options)
   await loading.run()
+  options.signal.throwIfAborted()
   const { deleted } = await target.finish(prune ? files.map(({ source }) => source) : undefined)
   const { figures } = loading
   figures.deleted += deleted
   onProgress(figures, 'index')
+  options.signal.throwIfAborted()
   const warning = await target.index()
   return { figures, warnings: warning === undefined ? [] : [warning] }
 }

@@ -1,5 +1,6 @@
 /** What is in the database before a load: the extension, the table, and whether the load can write to it. */
 import type { Cells } from '../../../postgres/cells.ts'
+import { DatabaseError } from '../../../postgres/errors.ts'
 import { quoteIdentifier } from '../../../postgres/quote.ts'
 import type { TableSettings } from '../../configuration/types.ts'
 import type { LoadDatabase } from '../database.ts'
@@ -38,8 +39,10 @@ async function vectorSchema(database: LoadDatabase): Promise<string> {
   try {
     await database.query(create)
   } catch (error) {
-    const isForbidden = error instanceof LoadError && error.message.includes('permission denied')
-    throw isForbidden ? new LoadError(`${forbidden}: ${create}`, error) : error
+    const cause = error instanceof LoadError ? error.cause : undefined
+    throw cause instanceof DatabaseError && cause.sqlState === '42501'
+      ? new LoadError(`${forbidden}: ${create}`, error)
+      : error
   }
   return await vectorSchema(database)
 }

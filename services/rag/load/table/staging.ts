@@ -30,7 +30,7 @@ const stagingName = ({ schema, name }: LoadTable): string =>
 
 const metadata = Object.keys(ownColumns).map(name => quoteIdentifier(name))
 
-/** `isKnown`: whether the table itself is there. */
+/** Statements about the passages of one run of one load. */
 export class Staging {
   readonly #table: LoadTable
   readonly #run: string
