@@ -98,7 +98,7 @@ describe('documents', () => {
         expect(total(context)).toBeLessThanOrEqual(budget)
         for (const one of context.documents) expect(one.isWellFormed()).toBe(true)
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     )
   })
 })
