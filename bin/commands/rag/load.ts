@@ -2,9 +2,9 @@
 
 import { stopSignal } from '../../../server/signals.ts'
 import { type Address, connectionAddress } from '../../../services/postgres/address.ts'
-import { createEmbedder } from '../../../services/providers/embedding.ts'
 import type { PipelineSettings, TableSettings } from '../../../services/rag/configuration/types.ts'
 import { sourceFiles } from '../../../services/rag/load/documents/files.ts'
+import { loadingEmbedder } from '../../../services/rag/load/embedder.ts'
 import { type LoadFigures, load } from '../../../services/rag/load/load.ts'
 import { type Command, parseArguments, UsageError } from '../../command.ts'
 import { pipelineNamed, wholeOption } from './command.ts'
@@ -84,7 +84,7 @@ const command: Command = {
         ...limits,
         address: loadingAddress(pipeline, values['database-url']),
         table,
-        embedder: createEmbedder(pipeline.embedding),
+        embedder: loadingEmbedder(pipeline.embedding),
         files,
         prune: values.prune ?? false,
         replace: values.replace ?? false,

@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { connectionAddress } from '../../postgres/address.ts'
 import { createEmbedder } from '../../providers/embedding.ts'
@@ -9,6 +10,7 @@ import { type ProviderDouble, startProviderDouble } from '../../providers/testin
 import type { Embedder } from '../../providers/types.ts'
 import { startPgvector } from '../../testing/pgvector.ts'
 import { sourceFiles } from './documents/files.ts'
+import { loadingEmbedder } from './embedder.ts'
 import { type LoadOptions, load } from './load.ts'
 
 const postgres = await startPgvector()
@@ -170,6 +172,15 @@ onPgvector('a model that is too slow for a whole batch gets half of it at a time
   }
   expect((await loadFiles({ batchSize: 4, embedder })).figures.passages).toBe(4)
   expect(sizes).toEqual([4, 2, 2])
+})
+
+test('one attempt of a load may take as long as the request', async () => {
+  const slow = await startProviderDouble({ embed: text => pause(150, [text.length]) })
+  const settings = { provider: 'openai', model: 'm', apiKey: undefined, baseUrl: slow.url, headers: {} } as const
+  const embedder = loadingEmbedder({ ...settings, timeoutMs: 10_000, attemptTimeoutMs: 20 })
+  expect(await embedder.embed(['text'], 'document', AbortSignal.timeout(10_000))).toEqual([[4]])
+  expect(slow.seen.length).toBe(1)
+  await slow.stop()
 })
 
 onPgvector('a reader sees a file as it was or as it is', async () => {
