@@ -110,28 +110,25 @@ export async function startRag(options: RagOptions): Promise<RagService> {
       logger.info({ added, changed, removed }, 'the configuration has changed and is applied')
   }
 
-  function failed(error: unknown): void {
-    metrics.reload(false)
-    logger.error({ reason: reasonOf(error) }, 'the configuration is wrong; the one before stays applied')
-  }
+  let latestReading = 0
 
-  function reload(): void {
-    const applied = (next: RagSettings) => {
-      apply(next)
-      metrics.reload(true)
-    }
+  /** A check of filters takes a moment: what was read before another reading, or before the end, is no longer applied. */
+  async function readAndApply(): Promise<void> {
+    latestReading += 1
+    const reading = latestReading
     try {
       const next = configuration.read()
-      const hasText = next.pipelines.some(({ tables }) => tables.some(({ filter }) => filter?.kind === 'sql'))
-      if (!hasText) applied(next)
-      else
-        checkFilterTexts(next.pipelines)
-          .then(() => applied(next))
-          .catch(failed)
+      await checkFilterTexts(next.pipelines)
+      if (reading !== latestReading) return
+      apply(next)
+      metrics.reload(true)
     } catch (error) {
-      failed(error)
+      if (reading !== latestReading) return
+      metrics.reload(false)
+      logger.error({ reason: reasonOf(error) }, 'the configuration is wrong; the one before stays applied')
     }
   }
+  const reload = () => void readAndApply()
 
   const server = createRagServer({ pipelines, metrics, logger, now, tls: certificate, settings: () => settings.server })
   const address = await listen(server, { host, port }).catch(async (error: unknown) => {
@@ -153,6 +150,7 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     reload,
     async stop() {
       files.stop()
+      latestReading += 1
       following?.stop()
       await closeServer(server, stopMs)
       await pipelines.close()

@@ -102,6 +102,20 @@ test('a wrong file changes nothing and is reported whole; the right one after it
   await until(() => made.length === 2)
 })
 
+test('of two readings the later is applied, however long the filters of the earlier take to check', async () => {
+  const { write, made, service, names } = await start(plain, pipeline('docs'))
+  write(
+    pipeline('earlier').replace('vector_column: v', `vector_column: v, filter: "${'lang = 1 OR '.repeat(300)} true"`),
+  )
+  service.reload()
+  write(pipeline('later'))
+  service.reload()
+  await until(async () => (await names())[0] === 'later')
+  await new Promise(resolve => setTimeout(resolve, 300))
+  expect(await names()).toEqual(['later'])
+  expect(made.map(({ settings }) => settings.name)).toEqual(['docs', 'later'])
+})
+
 test('a swap of a symbolic link above the file is seen, as Kubernetes makes it', async () => {
   const { folder, names } = await start(folder => {
     mkdirSync(join(folder, 'one'))

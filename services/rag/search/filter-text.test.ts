@@ -30,5 +30,6 @@ test.each([
   expect(await filterTextError(text)).toMatch(/^(is not one SQL condition|must|has a character)/)
   const table = { schema: undefined, name: 'docs', textColumn: 'c', vectorColumn: 'v', idColumn: 'id' }
   const tables = [{ ...table, filter: { kind: 'sql' as const, text } }]
-  await expect(checkFilterTexts([{ name: 'first', tables }])).rejects.toThrow('pipeline first, table docs: filter ')
+  const all = checkFilterTexts([{ tables: [] }, { tables: [...tables, ...tables] }])
+  await expect(all).rejects.toThrow(/^pipelines\[1\]\.tables\[0\]\.filter .*\npipelines\[1\]\.tables\[1\]\.filter /s)
 })

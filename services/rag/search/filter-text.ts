@@ -33,13 +33,15 @@ export async function filterTextError(text: string): Promise<string | undefined>
 
 /**
  * Checks the filters of a configuration.
- * @throws Error that names the first that cannot be one
+ * @throws Error that names each that cannot be one, by its key
  */
-export async function checkFilterTexts(pipelines: readonly Pick<PipelineSettings, 'name' | 'tables'>[]): Promise<void> {
-  for (const { name, tables } of pipelines) {
-    for (const { filter, name: table } of tables) {
-      const error = filter?.kind === 'sql' ? await filterTextError(filter.text) : undefined
-      if (error !== undefined) throw new Error(`pipeline ${name}, table ${table}: filter ${error}`)
+export async function checkFilterTexts(pipelines: readonly Pick<PipelineSettings, 'tables'>[]): Promise<void> {
+  const problems: string[] = []
+  for (const [place, { tables }] of pipelines.entries()) {
+    for (const [index, { filter }] of tables.entries()) {
+      const rule = filter?.kind === 'sql' ? await filterTextError(filter.text) : undefined
+      if (rule !== undefined) problems.push(`pipelines[${place}].tables[${index}].filter ${rule}`)
     }
   }
+  if (problems.length > 0) throw new Error(problems.join('\n'))
 }
