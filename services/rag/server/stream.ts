@@ -46,7 +46,15 @@ export async function streamAnswer(
     stop()
     throw error
   }
+  // A client that goes before the head is sent leaves an answer that nobody writes.
+  const abandon = () => {
+    stop()
+    onEnd({ error: signal.reason })
+  }
+  signal.addEventListener('abort', abandon, { once: true })
+  if (signal.aborted) abandon()
   const write = async (out: AnswerStream) => {
+    signal.removeEventListener('abort', abandon)
     try {
       while (!piece.done) {
         if (piece.value !== '' && !out.write(event({ type: 'chunk', content: piece.value }))) await out.drained()
