@@ -1,8 +1,11 @@
 /**
  * Documents for bench/rag.ts, the same in each run. Vectors lie in clusters of clusters with some 40 directions between them, as embeddings of texts do: in uniform noise all rows are equally far away,
- * and an index finds nothing there. Words follow Zipf's law, and a part of them is of the document's topic.
+ * and an index finds nothing there. Words follow Zipf's law, those of our own
+ * documentation first, and a part of them is of the document's topic.
  */
-import { closeSync, openSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 
 const dimensions = 384
 export type VectorType = 'vector' | 'halfvec'
@@ -54,8 +57,24 @@ const syllables = [
   'kel',
   'hum',
 ]
-const word = (number: number): string =>
+const madeUp = (number: number): string =>
   [number & 15, (number >> 4) & 15, (number >> 8) & 15, number >> 12].map(part => syllables[part & 15]).join('')
+
+/** English, the most frequent first: what it costs to count the tokens of a text depends on whether its words are in a language. */
+const english: readonly string[] = (() => {
+  const counts = new Map<string, number>()
+  const folder = fileURLToPath(new URL('../docs/', import.meta.url))
+  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.md')) continue
+    for (const [found] of readFileSync(join(folder, file), 'utf8').matchAll(/(?<![\w-])[a-z]{2,}(?![\w-])/g)) {
+      counts.set(found, (counts.get(found) ?? 0) + 1)
+    }
+  }
+  return [...counts]
+    .toSorted(([one, first], [other, second]) => second - first || (one < other ? -1 : 1))
+    .map(([found]) => found)
+})()
+const word = (rank: number): string => english[rank] ?? madeUp(rank)
 
 /** Ranks of words, as often as each comes in texts. */
 const ranks = (() => {
@@ -96,7 +115,9 @@ function vectorOf(topic: number, random: Random): Float32Array {
 
 const commonWord = (random: Random): string => word(ranks[Math.floor(random() * ranks.length)] ?? 0)
 const topicWord = (topic: number, random: Random): string =>
-  word(((topic * 2_654_435_761) % 20_000) + 200 + Math.floor(random() * random() * topicWords))
+  word(
+    ((topic * 2_654_435_761) % (english.length - 2 * topicWords)) + Math.floor((1 + random() * random()) * topicWords),
+  )
 
 const textOf = (topic: number, words: number, random: Random): string =>
   Array.from({ length: words }, () => (random() < 0.3 ? topicWord(topic, random) : commonWord(random))).join(' ')
