@@ -91,8 +91,15 @@ export async function startRag(options: RagOptions): Promise<RagService> {
   const { host, port, tls } = settings.server
   const certificate = await certificateOf(tls)
   const metrics: Metrics = new Metrics(() => pipelines)
+  /** A child of a logger keeps the level that it was made with. */
+  const loggers = new Map<string, Logger>()
+  function loggerOf(name: string): Logger {
+    const own = loggers.get(name) ?? logger.child({ pipeline: name })
+    loggers.set(name, own)
+    return own
+  }
   const pipelines = new PipelineSet(
-    one => makePipeline(one, { logger: logger.child({ pipeline: one.name }), metrics, now }),
+    one => makePipeline(one, { logger: loggerOf(one.name), metrics, now }),
     error => logger.warn({ err: error }, 'a pipeline was not closed in order'),
   )
   pipelines.replace(settings.pipelines)
@@ -103,7 +110,8 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     const waiting = fixed.filter(name => JSON.stringify(next.server[name]) !== JSON.stringify(started[name]))
     // What is not applied stays what it was, so that each reload says so.
     settings = { ...next, server: { ...next.server, host: started.host, port: started.port, tls: started.tls } }
-    logger.level = next.logLevel
+    for (const one of [logger, ...loggers.values()]) one.level = next.logLevel
+    for (const name of removed) loggers.delete(name)
     if (waiting.length > 0)
       logger.warn({ settings: waiting }, 'these settings of the server take effect at its next start')
     if (added.length + changed.length + removed.length > 0)

@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../testing/client.ts'
 import { readRagSettings } from './configuration/index.ts'
@@ -25,6 +25,7 @@ async function start(file: (folder: string) => string, text: string) {
   write(text)
   const made: FakePipeline[] = []
   const lines: string[] = []
+  const loggers: Logger[] = []
   let reads = 0
   const held = Promise.withResolvers<void>()
   const service = await startRag({
@@ -33,7 +34,8 @@ async function start(file: (folder: string) => string, text: string) {
       return readRagSettings(join(folder, 'rag.yaml'), { environment: { HOME: folder }, onFile })
     },
     logger: pino({ level: 'info' }, { write: line => void lines.push(line) }),
-    makePipeline: settings => {
+    makePipeline: (settings, { logger }) => {
+      loggers.push(logger)
       const one = fakePipeline(settings, {
         pieces: async function* ({ query }) {
           if (query === 'wait') await held.promise
@@ -58,7 +60,7 @@ async function start(file: (folder: string) => string, text: string) {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ query }),
     })
-  return { folder, write, made, lines, reads: () => reads, service, names, ask, release: held.resolve }
+  return { folder, write, made, lines, loggers, reads: () => reads, service, names, ask, release: held.resolve }
 }
 const plain = (folder: string) => join(folder, 'rag.yaml')
 
@@ -114,6 +116,13 @@ test('of two readings the later is applied, however long the filters of the earl
   await new Promise(resolve => setTimeout(resolve, 300))
   expect(await names()).toEqual(['later'])
   expect(made.map(({ settings }) => settings.name)).toEqual(['docs', 'later'])
+})
+
+test('a pipeline that stays logs by the new level', async () => {
+  const { write, made, loggers } = await start(plain, pipeline('docs'))
+  write(`${pipeline('docs')}\nlog_level: debug`)
+  await until(() => loggers[0]?.level === 'debug')
+  expect(made).toHaveLength(1)
 })
 
 test('a swap of a symbolic link above the file is seen, as Kubernetes makes it', async () => {
