@@ -1,0 +1,38 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { startProviderDouble } from '../providers/testing/double.ts'
+import type { CompletionSettings } from './configuration/types.ts'
+import { completionReachability, embeddingReachability } from './reachability.ts'
+
+async function start(more: Partial<CompletionSettings> = {}) {
+  const double = await startProviderDouble({ key: 'right' })
+  onTestFinished(() => double.stop())
+  const common = { model: 'm', apiKey: 'right', headers: {}, timeoutMs: 5_000, attemptTimeoutMs: 5_000 }
+  const settings = { ...common, provider: 'openai' as const, baseUrl: `${double.url}/v1`, ...more }
+  return { double, settings, ask: (ms = 3_000) => completionReachability(settings)(AbortSignal.timeout(ms)) }
+}
+
+test('a provider that answers is reachable, also without a list of models', async () => {
+  const { ask, double, settings } = await start()
+  expect(await ask()).toEqual({ reachable: true })
+  const other = completionReachability({ ...settings, baseUrl: `${double.url}/without` })
+  expect(await other(AbortSignal.timeout(3_000))).toEqual({ reachable: true })
+})
+
+test('a key that is refused, a fault and silence are not, and no key is told', async () => {
+  const refused = await (await start({ apiKey: 'wrong-key' })).ask()
+  expect(refused).toEqual({ reachable: false, error: expect.stringContaining('API key') })
+  expect(JSON.stringify(refused)).not.toContain('wrong-key')
+  const { ask, double } = await start()
+  double.troubles.push({ status: 500 })
+  expect(await ask()).toMatchObject({ reachable: false })
+  double.troubles.push('hang')
+  expect(await ask(100)).toEqual({ reachable: false, error: 'did not answer in time' })
+})
+
+test('only Voyage is asked for an embedding', async () => {
+  const { double, settings } = await start()
+  const check = (provider: 'openai' | 'voyage') => embeddingReachability({ ...settings, provider })
+  await check('openai')(AbortSignal.timeout(3_000))
+  await check('voyage')(AbortSignal.timeout(3_000))
+  expect(double.seen.map(({ path }) => path)).toEqual(['/v1/models', '/v1/embeddings'])
+})
