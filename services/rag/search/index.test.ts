@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectionAddress } from '../../postgres/address.ts'
@@ -342,6 +343,17 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     expect(await ids(inside, query, 10, by)).toEqual(await nearest('many_part', 'n > 2000 AND n < 7500'))
     expect(await scans('many_part_index')).toBeGreaterThan(0)
     expect(await ids(searcher([table('many_part')]), query, 10)).toEqual(await nearest('many_part', 'true'))
+  })
+
+  test('reads no further than to the first row that is not similar enough', async () => {
+    const before = await rowsOf<{ read: number }>(`SELECT pg_stat_get_tuples_returned('many'::regclass)::int AS read`)
+    const one = searcher([table('many')], { minSimilarity: 0.9999 })
+    const { documents } = await one.search({ query: JSON.stringify(query), filter: undefined, topN: 10 }, never)
+    expect(documents.length).toBeLessThan(10)
+    await one.close()
+    await setTimeout(200)
+    const after = await rowsOf<{ read: number }>(`SELECT pg_stat_get_tuples_returned('many'::regclass)::int AS read`)
+    expect((after[0]?.read ?? 0) - (before[0]?.read ?? 0)).toBeLessThan(8_000)
   })
 
   test('never returns a row outside a filter to any of 64 requests at once', async () => {

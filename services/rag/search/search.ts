@@ -47,6 +47,8 @@ export type Search = {
 const leastDepth = 100
 /** Documents that are the same are merged, hence some more rows than documents. */
 const spare = 5
+/** However many rows are of one document, no more are read. */
+const mostRows = 10_000
 
 type Statement = { readonly text: string; readonly values: readonly string[] }
 
@@ -91,7 +93,7 @@ const similarityOf = (row: TextRow): number => Number(row[2])
 export async function searchByVector(connection: Connection, search: Search): Promise<readonly FoundDocument[]> {
   for (let limit = 2 * search.wanted + spare; ; limit *= 4) {
     const found = await nearestDocuments(connection, search, limit)
-    if (found.documents.length >= search.wanted || found.isAll) return found.documents
+    if (found.documents.length >= search.wanted || found.isAll || limit >= mostRows) return found.documents
   }
 }
 
@@ -116,7 +118,9 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
     const table = search.tables[hit.table]
     if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[4], row[5], hit.score))
   }
-  return { documents: distinct.documents, isAll: results.every(({ isAll }) => isAll) }
+  // Rows behind one that is not similar enough are not, either.
+  const isOver = ({ rows: found, isAll }: Nearest) => isAll || found.some(row => !isSimilar(row, search))
+  return { documents: distinct.documents, isAll: results.every(isOver) }
 }
 
 const planning = ({ tables }: Search) => (tables.some(({ size }) => size.isFiltered) ? filtered : [])
@@ -152,9 +156,12 @@ async function complete(
   return { rows: all, isAll: all.length < limit }
 }
 
-const vectorHits = (rows: readonly TextRow[], table: number, { minSimilarity }: Search): readonly Hit[] =>
+const isSimilar = (row: TextRow, { minSimilarity }: Search): boolean =>
+  minSimilarity === 0 || similarityOf(row) >= minSimilarity
+
+const vectorHits = (rows: readonly TextRow[], table: number, search: Search): readonly Hit[] =>
   rows
-    .filter(row => minSimilarity === 0 || similarityOf(row) >= minSimilarity)
+    .filter(row => isSimilar(row, search))
     .map(row => ({ table, row: row[0] ?? '', score: Number(row[1]), comparable: similarityOf(row) }))
 
 const lexicalHits = (rows: readonly TextRow[], table: number): readonly Hit[] =>
