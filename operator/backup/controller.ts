@@ -59,7 +59,7 @@ class Backups implements RunKind<Backup, Action, Observation> {
       const { authority } = keys()
       return authority && accessFor(authority)
     }
-    this.#observer = { caches, cluster, checkpoints, turns: this.#turns, keys }
+    this.#observer = { caches, cluster, checkpoints, turns: this.#turns, keys, now }
     this.#executor = { cluster, checkpoints, access, images, pods, reportUnreachable, newId: createIds(now) }
   }
 

@@ -25,6 +25,7 @@ import { findTask } from '../task/find.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { idOf, isRelabelled } from './id.ts'
 import type { AnchorFacts, Observed, SnapshotFacts } from './observed.ts'
+import { awaitsRecord } from './schedule/recorded.ts'
 import { snapshotFacts } from './snapshot.ts'
 import { verificationFacts } from './verification/observe.ts'
 import type { Turns } from './verification/turns.ts'
@@ -35,6 +36,7 @@ type Observer = {
   checkpoints: Checkpoints
   turns: Pick<Turns, 'isTurn'>
   keys: () => InstallationKeys
+  now: () => number
 }
 
 /** What a pass knows, and how the source's Postgres is reached. */
@@ -48,8 +50,14 @@ export const isUnderWay = ({ metadata, status }: Backup): boolean =>
 export const backupsOf = (caches: Pick<Caches, 'backups'>, namespace: string | undefined, databaseId: string) =>
   caches.backups.byIndex('database', `${namespace}/${databaseId}`)
 
+/** The backups of this database. Another database with its id has its own. */
+export const ownBackups = (caches: Pick<Caches, 'backups'>, { metadata }: ManagedDatabase): Backup[] =>
+  backupsOf(caches, metadata.namespace, metadata.labels?.[labels.id] ?? '').filter(
+    ({ spec }) => spec.databaseName === metadata.name,
+  )
+
 export async function observe(
-  { caches, cluster, checkpoints, turns, keys }: Observer,
+  { caches, cluster, checkpoints, turns, keys, now }: Observer,
   backup: Backup,
 ): Promise<Observation> {
   const { uid = '' } = backup.metadata
@@ -73,6 +81,7 @@ export async function observe(
       snapshotsAskedAt: caches.snapshots.askedAt,
       snapshot,
       usedBy: usedBy(caches, backup),
+      awaitsRecord: isHeldForRecord(caches, backup, now()),
       anchorOf:
         isUnderWay(backup) && database !== undefined ? await anchorOf(caches, cluster, backup, database) : undefined,
       ahead: isUnderWay(backup) ? aheadOf(caches, backup) : undefined,
@@ -185,6 +194,12 @@ function usedBy({ databases, restores }: Caches, backup: Backup): string | undef
   if (database !== undefined) return `the database ${database.metadata.name}`
   const restore = restores.byIndex('source', keyOf(backup)).find(({ status }) => status?.verifiedAt === undefined)
   return restore && `the restore ${restore.metadata.name}`
+}
+
+function isHeldForRecord({ databases }: Caches, backup: Backup, now: number): boolean {
+  const { namespace, deletionTimestamp } = backup.metadata
+  if (deletionTimestamp === undefined) return false
+  return awaitsRecord(backup, databases.get({ namespace, name: backup.spec.databaseName }), now)
 }
 
 /** How the restore stands that has this backup for its anchor. */

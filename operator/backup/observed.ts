@@ -86,6 +86,8 @@ export type Observed = {
   snapshot: SnapshotFacts | 'absent' | 'unknown'
   /** The database that is being made of it, or the restore that has no data yet: what it is, and its name. */
   usedBy: string | undefined
+  /** It is being deleted, and its database does not record yet when it was due. */
+  awaitsRecord: boolean
   /** The restore that it is the anchor of; undefined where it is none's. */
   anchorOf: AnchorFacts | undefined
   /** The backup of the same source that comes before this one, by name. */

@@ -5,6 +5,7 @@ import { labels, type ManagedDatabase } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
 import { backupsOf, isUnderWay } from './observe.ts'
+import { dueAtOf } from './schedule/recorded.ts'
 import type { Turns } from './verification/turns.ts'
 
 /** Returns what ends it. */
@@ -13,8 +14,14 @@ export function follow(caches: Caches, turns: Pick<Turns, 'next'>, enqueue: (key
   const ofDatabase = (namespace: string | undefined, databaseId: string) => {
     for (const backup of backupsOf(caches, namespace, databaseId)) if (isUnderWay(backup)) enqueue(keyOf(backup))
   }
-  const ofDatabaseItself = ({ metadata }: ManagedDatabase) =>
-    ofDatabase(metadata.namespace, metadata.labels?.[labels.id] ?? '')
+  const ofDatabaseItself = ({ metadata }: ManagedDatabase) => {
+    const { namespace, labels: marks } = metadata
+    const id = marks?.[labels.id] ?? ''
+    ofDatabase(namespace, id)
+    // Their deletion may wait for the status of the database.
+    for (const backup of backupsOf(caches, namespace, id))
+      if (backup.metadata.deletionTimestamp !== undefined && dueAtOf(backup) !== undefined) enqueue(keyOf(backup))
+  }
   return [
     caches.backups.onChange(({ type, object, previous }) => {
       enqueue(keyOf(object))

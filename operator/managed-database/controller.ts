@@ -1,4 +1,6 @@
 /** The ManagedDatabase as a kind of owner: what its passes do that those of other owners do not. */
+import { ownBackups } from '../backup/observe.ts'
+import { withScheduledBackup } from '../backup/schedule/recorded.ts'
 import { type OwnerController, type OwnerControllerOptions, startOwnerController } from '../owner/controller.ts'
 import type { Kind } from '../owner/kind.ts'
 import { perform } from './act.ts'
@@ -37,7 +39,8 @@ function databases({
     isOwnAction,
     perform: (executor, pass, action) => perform({ ...executor, events }, pass, action),
     remainingBackups,
-    complete: withSpecDigest,
+    complete: (database, status, now) =>
+      withScheduledBackup(withSpecDigest(database, status, now), ownBackups(caches, database), now),
     report: (before, after, now) => {
       const { status = {} } = after
       for (const { type, reason, message } of eventsOf(before.status, status))

@@ -10,6 +10,7 @@ import {
   readOperation,
   type Task,
 } from '../../crds/index.ts'
+import { ownBackups } from '../backup/observe.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { Observer } from '../member/observe.ts'
 import type { SuspensionBlock } from '../member/observed.ts'
@@ -29,14 +30,12 @@ export async function observe(
   prior: PriorFacts,
 ): Promise<Observation<Observed>> {
   const { caches, cluster } = observer
-  const { namespace = '', name, uid, labels: marks } = database.metadata
+  const { uid, labels: marks } = database.metadata
   const id = marks?.[labels.id]
   const others = id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid)
   const { identity, owner, owned } = await observeIdentity(observer, database, others)
   const branches = await observeBranches(observer, database)
-  const backups = caches.backups
-    .byIndex('database', `${namespace}/${id}`)
-    .filter(({ spec }) => spec.databaseName === name)
+  const backups = ownBackups(caches, database)
   const restores = restoresOf(caches, database)
   const held = database.spec.suspended ? await observeSuspensionBlock(observer, database, backups, branches) : undefined
   const rotations = requestedRotations(database, observer.now())

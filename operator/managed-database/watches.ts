@@ -1,6 +1,7 @@
 /** Which databases are enqueued by a change of what concerns no other owner. */
 import { keyOf } from '../../cluster/informer/index.ts'
 import type { Backup } from '../../crds/index.ts'
+import { isUnrecorded } from '../backup/schedule/recorded.ts'
 import type { Caches } from '../caches.ts'
 import type { Hear } from '../owner/kind.ts'
 
@@ -10,7 +11,7 @@ export const follow = (caches: Caches, { enqueue, later }: Hear): (() => void)[]
     // Its suspension or deletion may have waited for the backup.
     for (const database of caches.databases.byIndex('id', object.spec.databaseId))
       if (database.spec.suspended || database.metadata.deletionTimestamp !== undefined) enqueue(keyOf(database))
-      else if (isReported(object)) later(keyOf(database))
+      else if (isReported(object) || isUnrecorded(object, database)) later(keyOf(database))
   }),
   caches.restores.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),
   caches.branches.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),

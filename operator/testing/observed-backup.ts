@@ -75,6 +75,7 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   ahead: undefined,
   anchorOf: undefined,
   usedBy: undefined,
+  awaitsRecord: false,
   checkpoint: { state: 'unasked' },
   claimUid: undefined,
   taskId: 't',

@@ -61,9 +61,11 @@ const removal = ({ name, uid, isGoing }: SnapshotFacts): Action[] =>
 const ours = ({ snapshot }: Observed): SnapshotFacts | undefined =>
   typeof snapshot === 'object' && snapshot.isOurs ? snapshot : undefined
 
+const unrecorded = yes('AwaitingRecord', 'it is deleted once the status of the database records when it was due')
+
 /** Nothing is let go of before the cluster itself says that the snapshot is gone. */
 function teardown(observed: Observed, now: number): Plan {
-  const { backup, snapshot, usedBy } = observed
+  const { backup, snapshot, usedBy, awaitsRecord } = observed
   const plan = still(backup.status ?? {})
   if (usedBy !== undefined && snapshot !== 'absent')
     return still(
@@ -77,7 +79,9 @@ function teardown(observed: Observed, now: number): Plan {
   if (snapshot === 'unknown') return plan
   const left = ours(observed)
   if (observed.verification.isThere) return { ...plan, actions: [{ do: 'end-verification' }] }
-  return { ...plan, actions: left === undefined ? [{ do: 'release' }] : removal(left) }
+  if (left !== undefined) return { ...plan, actions: removal(left) }
+  if (awaitsRecord) return still(withFindings(backup, backup.status ?? {}, { Progressing: unrecorded }, now))
+  return { ...plan, actions: [{ do: 'release' }] }
 }
 
 /** Why a snapshot that was ready is of no use any more: it was deleted, or the VolumeSnapshotContent behind it. */

@@ -238,6 +238,16 @@ describe('a plan', () => {
       { backup: backup({}, going), snapshot: snapshot({ isOurs: false }) },
       { does: ['release'] },
     ],
+    [
+      'keeps its finalizer until its database records when it was due',
+      { backup: backup({}, going), awaitsRecord: true },
+      { does: [] },
+    ],
+    [
+      'deletes its snapshot before that',
+      { backup: backup({}, going), awaitsRecord: true, snapshot: snapshot() },
+      { does: ['delete-snapshot'] },
+    ],
     ['waits for what goes already', { backup: backup({}, going), snapshot: snapshot({ isGoing: true }) }, { does: [] }],
     [
       'does nothing for another that holds it',

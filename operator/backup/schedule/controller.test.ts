@@ -1,6 +1,7 @@
 /** Backups that are taken by themselves: on time, once where they were missed, and let go in their time. */
 import { afterEach, expect, test } from 'vitest'
-import { labels, type ManagedDatabase } from '../../../crds/index.ts'
+import { type Cluster, ClusterError } from '../../../cluster/index.ts'
+import { type Backup, labels, type ManagedDatabase } from '../../../crds/index.ts'
 import type { Operator } from '../../index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { createFuse, type Fuse } from '../../testing/fuse.ts'
@@ -17,6 +18,8 @@ import {
   testConfiguration,
   testNamespace,
 } from '../../testing/installation.ts'
+import { createLaggingWatch } from '../../testing/lagging-watch.ts'
+import { rememberLists } from '../../testing/older-lists.ts'
 import { scheduleOf } from './due.ts'
 
 const dayMs = 24 * 3600_000
@@ -56,14 +59,15 @@ async function open(spec: Partial<ManagedDatabase['spec']> = {}) {
   })
   await giveSnapshots(cluster)
   await cluster.create('ManagedDatabase', databaseDraft('one', spec, id))
-  const start = async (nowMs?: number, fuse?: Fuse) => {
+  const start = async (nowMs?: number, disturbed?: Pick<Fuse, 'cluster'> & Partial<Pick<Fuse, 'access'>>) => {
     await stop()
     const offset = nowMs === undefined ? 0 : nowMs - Date.now()
     operator = await startTestOperator(installation, {
       configuration: { backups },
       now: () => Date.now() + offset,
-      ...(fuse && installation.workload
-        ? { wrap: fuse.cluster, administrator: fuse.access(installation.workload.postgres.access) }
+      ...(disturbed === undefined ? {} : { wrap: disturbed.cluster }),
+      ...(disturbed?.access && installation.workload
+        ? { administrator: disturbed.access(installation.workload.postgres.access) }
         : {}),
     })
   }
@@ -111,6 +115,59 @@ test('several missed backups are replaced by one, which is not taken again if so
   expect(await list()).toEqual([])
   await start(nextNight(5))
   await settled(1)
+})
+
+test('a backup that is deleted before its database records it is kept until then, and not created again', async () => {
+  const { cluster, start, settled, list, recorded } = await open()
+  const at = nextNight()
+  const refusing = (inner: Cluster): Cluster => ({
+    ...inner,
+    replaceStatus: async (kind, object) => {
+      if (kind === 'ManagedDatabase') throw new ClusterError('Unavailable', 'the status is not written')
+      return inner.replaceStatus(kind, object)
+    },
+  })
+  await start(at, { cluster: refusing })
+  const [backup] = await settled(1)
+  const { name = '', uid } = backup?.metadata ?? {}
+  await cluster.delete('Backup', { namespace: testNamespace, name })
+  const isHeld = (items: Backup[]) => conditionOf(items[0]?.status, 'Progressing')?.reason === 'AwaitingRecord'
+  expect((await eventually(list, isHeld))[0]?.metadata).toMatchObject({ uid, deletionTimestamp: expect.any(String) })
+  // Another operator continues.
+  await start(at)
+  await recorded()
+  await eventually(list, items => items.length === 0)
+  await editSpec(cluster, 'one', spec => ({ ...spec, displayName: 'looked at' }))
+  await databaseWhen(cluster, 'one', found => found?.status?.observedGeneration === found?.metadata.generation)
+  expect(await list()).toEqual([])
+})
+
+test('a leader whose caches are older than a recorded and deleted backup does not create it again', async () => {
+  const { cluster, start, settled, list, recorded } = await open()
+  const older = await rememberLists(cluster)
+  const at = nextNight()
+  await start(at)
+  const [backup] = await settled(1)
+  await recorded()
+  await cluster.delete('Backup', { namespace: testNamespace, name: backup?.metadata.name ?? '' })
+  await eventually(list, items => items.length === 0)
+  const lagging = createLaggingWatch()
+  lagging.lag(kind => kind === 'ManagedDatabase' || kind === 'Backup')
+  let isRead = false
+  const reading = (inner: Cluster): Cluster => ({
+    ...inner,
+    get: async (kind, key) => {
+      const found = await inner.get(kind, key)
+      if (kind === 'ManagedDatabase') isRead = true
+      return found
+    },
+  })
+  await start(at, { cluster: inner => reading(lagging.cluster(older(inner))) })
+  await eventually(() => isRead)
+  lagging.catchUp('events')
+  await editSpec(cluster, 'one', spec => ({ ...spec, displayName: 'looked at' }))
+  await databaseWhen(cluster, 'one', found => found?.status?.observedGeneration === found?.metadata.generation)
+  expect(await list()).toEqual([])
 })
 
 test('a crash after any effect creates no second backup', async () => {

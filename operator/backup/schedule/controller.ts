@@ -1,9 +1,9 @@
 /**
  * The controller of schedules: creates the scheduled backups of each database and deletes those that retention no longer keeps.
- * A backup's name contains the time it was due, so a crash creates no second one. The status of the database records that
- * time, so the controller does not create a backup again that somebody deleted.
+ * A backup's name contains the time it was due, so a crash creates no second one. The controller of databases records that
+ * time in the status, and a deleted backup keeps its finalizer until then, so this controller does not create it again.
  */
-import { type Cluster, type Draft, isClusterError } from '../../../cluster/index.ts'
+import type { Cluster, Draft } from '../../../cluster/index.ts'
 import { keyOf, parseKey } from '../../../cluster/informer/index.ts'
 import { type Controller, lowPriority, startController } from '../../../controller/index.ts'
 import {
@@ -16,12 +16,12 @@ import {
   teardownFinalizer,
 } from '../../../crds/index.ts'
 import { createIds } from '../../../values/id.ts'
-import { timestamp } from '../../../values/time.ts'
 import type { Caches } from '../../caches.ts'
 import type { ControllerOptions } from '../../controller-options.ts'
 import { createIfAbsent } from '../../objects/create.ts'
-import { backupsOf, isUnderWay } from '../observe.ts'
+import { isUnderWay, ownBackups } from '../observe.ts'
 import { isServing, nextBackup, scheduleOf } from './due.ts'
+import { doneUpTo, recordedAt, scheduledName } from './recorded.ts'
 import { retentionOf } from './retention.ts'
 
 type ScheduleOptions = ControllerOptions & {
@@ -85,7 +85,7 @@ class ScheduleController {
     const id = database?.metadata.labels?.[labels.id]
     if (database === undefined || id === undefined) return undefined
     if (database.metadata.deletionTimestamp !== undefined) return undefined
-    const backups = ownBackups(caches, database, id)
+    const backups = ownBackups(caches, database)
     const isMoreLeft = await this.#deleteSurplus(database, backups)
     const wakeMs = schedules ? await this.#createDue(database, id, backups) : undefined
     return { requeueAfterMs: isMoreLeft ? 0 : Math.min(longestMs, wakeMs ?? longestMs) }
@@ -116,7 +116,7 @@ class ScheduleController {
     const scheduled = backups.filter(({ spec }) => spec.purpose === 'scheduled')
     const taken = {
       createdAt: Date.parse(database.metadata.creationTimestamp ?? ''),
-      recordedAt: recordedAt(database),
+      doneUpTo: doneUpTo(database.status, scheduled, now()),
       askedAt: scheduled.map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? '')),
       isUnderWay: scheduled.some(isUnderWay),
     }
@@ -124,20 +124,17 @@ class ScheduleController {
     const untilNext = schedule.next === undefined ? undefined : schedule.next - now()
     if (due === undefined) return untilNext
     if (due.takeAt > now()) return due.takeAt - now()
-    // A backup of this name was created before a crash.
-    await createIfAbsent(this.#cluster, 'Backup', backupDraft(database, id, due.dueAt, this.#newId()))
-    await this.#record(database, due.dueAt)
+    if (await this.#isStillDue(database, due.dueAt))
+      await createIfAbsent(this.#cluster, 'Backup', backupDraft(database, id, due.dueAt, this.#newId()))
     return untilNext
   }
 
-  /** A conflict is no error: the change that caused it starts another pass. */
-  async #record(database: ManagedDatabase, dueAt: number) {
-    const status = { ...database.status, scheduledBackupAt: timestamp(dueAt) }
-    try {
-      await this.#cluster.replaceStatus('ManagedDatabase', { ...database, status })
-    } catch (error) {
-      if (!isClusterError(error, 'Conflict', 'NotFound')) throw error
-    }
+  /** Reads the cluster itself: the caches may lag behind a backup that another leader created and somebody deleted. */
+  async #isStillDue({ metadata }: ManagedDatabase, dueAt: number): Promise<boolean> {
+    const current = await this.#cluster.get('ManagedDatabase', metadata)
+    if (current === undefined || current.metadata.uid !== metadata.uid) return false
+    if (current.metadata.deletionTimestamp !== undefined) return false
+    return (recordedAt(current.status) ?? Number.NEGATIVE_INFINITY) < dueAt
   }
 }
 
@@ -154,9 +151,6 @@ function follow({ caches, clock }: ScheduleOptions, enqueue: (key: string) => vo
     clock.onChange(all),
   ]
 }
-
-const ownBackups = (caches: Caches, { metadata }: ManagedDatabase, id: string): Backup[] =>
-  backupsOf(caches, metadata.namespace, id).filter(({ spec }) => spec.databaseName === metadata.name)
 
 /** Whether a restore that has not ended, or a database or branch that is being created, reads from it. */
 const isInUse = (caches: Caches, backup: Backup): boolean =>
@@ -176,12 +170,11 @@ function backupDraft(
 ): Draft<'Backup'> {
   const { namespace = '', name, labels: marks } = metadata
   const tenant = marks?.[labels.tenant]
-  const time = timestamp(dueAt).replaceAll(/[-:Z]/g, '').replace('T', '-')
   return {
     apiVersion,
     kind: 'Backup',
     metadata: {
-      name: `${name}-scheduled-${time}`,
+      name: scheduledName(name, dueAt),
       namespace,
       labels: {
         [labels.id]: backupId,
@@ -193,6 +186,3 @@ function backupDraft(
     spec: { databaseName: name, databaseId, kind: 'hot', purpose: 'scheduled' },
   }
 }
-
-const recordedAt = ({ status }: ManagedDatabase): number | undefined =>
-  status?.scheduledBackupAt === undefined ? undefined : Date.parse(status.scheduledBackupAt)

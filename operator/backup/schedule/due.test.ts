@@ -61,18 +61,18 @@ test('a schedule is in UTC, wherever the operator runs', () => {
 describe('a backup is due', () => {
   const last = at('2026-11-22T02:00:00Z')
   const schedule = { state: 'on' as const, last, next: undefined }
-  const taken = { createdAt: at('2026-01-01T00:00:00Z'), recordedAt: undefined, askedAt: [], isUnderWay: false }
+  const taken = { createdAt: at('2026-01-01T00:00:00Z'), doneUpTo: undefined, askedAt: [], isUnderWay: false }
   const place = { id, spreadMs: hourMs, operatorStartedAt: at('2026-11-20T00:00:00Z'), now: last }
   const none = undefined
 
-  test.each<[string, Partial<typeof taken> | { recordedAt: number } | { askedAt: number[] }, boolean]>([
+  test.each<[string, Partial<typeof taken> | { doneUpTo: number } | { askedAt: number[] }, boolean]>([
     ['where none was taken', {}, true],
     ['not from before there was the database', { createdAt: last + 1 }, false],
     ['nor from the moment it was asked for', { createdAt: last }, false],
-    ['where the last one was another', { askedAt: [last - 24 * hourMs], recordedAt: last - 24 * hourMs }, true],
+    ['where the last one was another', { askedAt: [last - 24 * hourMs], doneUpTo: last - 24 * hourMs }, true],
     ['not where it was asked for', { askedAt: [last + 1_000] }, false],
     ['nor where that was on the second', { askedAt: [last] }, false],
-    ['not where it was, and is deleted since', { recordedAt: last }, false],
+    ['not where it was, and is deleted since', { doneUpTo: last }, false],
     ['not while one is taken', { isUnderWay: true }, false],
   ])('%s', (_, more, isDue) => {
     expect(nextBackup(schedule, { ...taken, ...more }, place)).toEqual(isDue ? { dueAt: last, takeAt: last } : none)

@@ -51,8 +51,8 @@ export const isServing = ({ spec, status }: Pick<ManagedDatabase, 'spec' | 'stat
 /** What is known of the backups of a database; times in ms since the epoch. */
 type Taken = {
   createdAt: number
-  /** What is on record. */
-  recordedAt: number | undefined
+  /** The latest due time that needs no backup any more. */
+  doneUpTo: number | undefined
   /** When scheduled ones were asked for. */
   askedAt: readonly number[]
   /** One of them is being taken. */
@@ -71,8 +71,8 @@ export function nextBackup(
   taken: Taken,
   { id, spreadMs, operatorStartedAt, now }: { id: string; spreadMs: number; operatorStartedAt: number; now: number },
 ): { dueAt: number; takeAt: number } | undefined {
-  const { createdAt, recordedAt = 0, askedAt, isUnderWay } = taken
-  if (last === undefined || isUnderWay || last <= createdAt || last <= recordedAt) return undefined
+  const { createdAt, doneUpTo = 0, askedAt, isUnderWay } = taken
+  if (last === undefined || isUnderWay || last <= createdAt || last <= doneUpTo) return undefined
   if (askedAt.some(at => at >= last)) return undefined
   const isMissed = now - last > lateMs
   return { dueAt: last, takeAt: isMissed ? operatorStartedAt + placeIn(spreadMs, id) : last }
