@@ -99,6 +99,22 @@ export const region = declareKind({
       })
       .optional()
       .describe('The domain that users see, and when it became another one.'),
+    turns: z
+      .array(
+        z.strictObject({
+          kind: z.enum(['ManagedDatabase', 'Branch']).describe('The kind of the object.'),
+          namespace: z.string().max(63).describe('The namespace of the object.'),
+          name: z.string().max(253).describe('The name of the object.'),
+          uid: z.string().max(64).describe('The uid of the object. An object created again needs a turn of its own.'),
+          window: z.string().max(63).describe('When the maintenance window opened.'),
+          grantedAt: timestamp.describe('When the turn was granted. It is valid for two minutes.'),
+        }),
+      )
+      .max(1000)
+      .optional()
+      .describe(
+        'The databases and branches that may restart now in the maintenance window. Each is listed until its restart has ended, or the turn has expired.',
+      ),
   }),
   rules: [],
   columns: [
@@ -122,6 +138,8 @@ export const region = declareKind({
   ],
 })
 export type Region = ObjectOfKind<typeof region>
+/** The permission to start one restart in the maintenance window. */
+export type Turn = NonNullable<NonNullable<Region['status']>['turns']>[number]
 
 const notAtomic = (snapshotClass: string): string =>
   `snapshots of class ${snapshotClass} are not declared to be of one instant (atomic: true), and one that is not can lose data: no hot backup is taken`

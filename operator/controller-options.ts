@@ -16,7 +16,7 @@ export type ControllerOptions = {
   metrics: Metrics
   logger: Logger
   now: () => number
-  /** Asked before anything is deleted by its age. */
+  /** Asked before anything is deleted by its age, or restarted in a maintenance window. */
   clock: ClockGuard
   /** Ends its passes. */
   signal: AbortSignal

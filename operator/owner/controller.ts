@@ -22,6 +22,7 @@ import { finishDeletion, identify } from './finalizer.ts'
 import type { Executor, Kind, OwnerAction, OwnerName, OwnerStatus, Pass, Plan, Result } from './kind.ts'
 import { deleteRoutes } from './orphaned-routes.ts'
 import { withProblems } from './problems.ts'
+import { reportStarted, startedByTurn } from './turn.ts'
 import { followOwners } from './watches.ts'
 
 export type OwnerControllerOptions = PostgresControllerOptions & {
@@ -139,7 +140,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     const outcome = await execute(plan.actions, action => this.#perform(pass, object, action))
     if (outcome.isReplaced) return undefined
     this.#notePort(key, outcome)
-    await this.#report(object, this.#statusAfter(plan, outcome))
+    await this.#reportPass(object, this.#statusAfter(plan, outcome))
     // A status that could not be written keeps Postgres from being probed no longer than the next pass.
     return this.#wakeAfter(outcome, this.#workloads.wakeAfter(pass, plan))
   }
@@ -172,6 +173,14 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
       this.#kind.nextConditions(before, findings, status.observedGeneration, now),
     )
     return { ...status, conditions }
+  }
+
+  /** Starts the restart in the region's window if it is the owner's turn. The next pass restarts Postgres. */
+  async #reportPass(object: Kinds[K], status: OwnerStatus<K>): Promise<void> {
+    const planned: Kinds[K] = { ...object, status }
+    const maintenance = startedByTurn(this.#options, planned)
+    await this.#report(object, maintenance === undefined ? status : { ...status, maintenance })
+    if (maintenance !== undefined) reportStarted(this.#options, planned, maintenance)
   }
 
   #wakeAfter(

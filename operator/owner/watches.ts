@@ -1,7 +1,7 @@
 /** Enqueues the owners of one kind for each change in the cluster that may concern them. Each kind adds watches of its own. */
 import type { AnyObject } from '../../cluster/index.ts'
 import { type Informer, keyOf } from '../../cluster/informer/index.ts'
-import { labels, systemNamespace } from '../../crds/index.ts'
+import { canonicalJson, labels, type Region, systemNamespace } from '../../crds/index.ts'
 import { newlyUnreachable, refusalChanged, routeName, unreachablePorts } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
 import type { ClockGuard } from '../clock/guard.ts'
@@ -37,7 +37,7 @@ export function followOwners<K extends OwnerName>(
       if (type === 'deleted') for (const key of owners.awaitingPort) enqueue(key)
     }),
     caches.sizes.onChange(({ object }) => enqueueAll(objects.byIndex('size', object.metadata.name), enqueue)),
-    caches.regions.onChange(({ object }) => enqueueAll(objects.byIndex('region', object.metadata.name), enqueue)),
+    followRegions(caches, kind, owners),
     caches.tasks.onChange(({ object: { metadata, spec } }) => {
       if (spec.subject.kind === kind.taskSubject) enqueue(`${metadata.namespace}/${spec.subject.name}`)
     }),
@@ -77,6 +77,28 @@ function followChildren<K extends OwnerName>(
   }
   return [...caches.onChild(ofChild), caches.secrets.onChange(ofChild)]
 }
+
+/** A change of a Region's turns alone concerns the owners of the new turns only. */
+function followRegions<K extends OwnerName>(
+  caches: Caches,
+  { kind, objects }: { kind: K; objects: Informer<K> },
+  { enqueue }: Hear,
+): () => void {
+  return caches.regions.onChange(({ type, object, previous }) => {
+    if (type === 'deleted' || previous === undefined || withoutTurns(object) !== withoutTurns(previous))
+      return enqueueAll(objects.byIndex('region', object.metadata.name), enqueue)
+    const known = new Set(previous.status?.turns?.map(canonicalJson))
+    for (const turn of object.status?.turns ?? [])
+      if (turn.kind === kind && !known.has(canonicalJson(turn))) enqueue(`${turn.namespace}/${turn.name}`)
+  })
+}
+
+const withoutTurns = ({ metadata, spec, status }: Region): string =>
+  canonicalJson({
+    metadata: { ...metadata, resourceVersion: undefined },
+    spec,
+    status: { ...status, turns: undefined },
+  })
 
 function followGateways<K extends OwnerName>(
   caches: Caches,

@@ -1,40 +1,21 @@
 /**
- * Which databases and branches are restarted next in a region's window: never more at once than the region says, each once a
- * window, and none while one that was restarted does not serve. Pure, and decided by what they themselves say, so that
- * another operator that takes over decides the same.
+ * Which databases and branches may restart next in a region's window: never more at once than the region says, each once a window,
+ * and none while one that was restarted does not serve. Pure, and decided by objects alone, so that another operator that takes over
+ * decides the same.
  */
-import { type Branch, branchPhase, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
-
-/** What is restarted in a window. */
-export type Candidate = ManagedDatabase | Branch
+import { branchPhase, type Turn } from '../../crds/index.ts'
+import { type Candidate, isDue, isExpired, isFailed, isRestarting } from '../objects/maintenance-turn.ts'
 
 export type Admission = {
-  /** To be restarted now, in order. */
+  /** To be given a turn now, in order. */
   next: Candidate[]
   /** Wait for their turn. */
   waiting: number
-  /** Are being restarted. */
+  /** Are being restarted, or have a turn. */
   running: number
   /** Were restarted in a window and do not serve: nothing more is restarted until they do. */
   failed: Candidate[]
 }
-
-const isRestarting = ({ status }: Candidate): boolean =>
-  (status?.maintenance !== undefined && status.maintenance.endedAt === undefined) ||
-  status?.operation?.name === 'restart-managed'
-
-const isFailed = ({ status }: Candidate): boolean => status?.maintenance?.outcome === 'failed'
-
-/** Serves, and is at nothing else. */
-const isAvailable = (candidate: Candidate): boolean =>
-  candidate.status?.operation === undefined &&
-  (candidate.kind === 'Branch' ? branchPhase(candidate) : visiblePhase(candidate)) === 'available'
-
-/** Has something to gain, and was not restarted in this window already. */
-const isDue = (candidate: Candidate, mark: string): boolean =>
-  (candidate.status?.pendingRestart ?? []).length > 0 &&
-  isAvailable(candidate) &&
-  candidate.status?.maintenance?.restart !== mark
 
 /** Who has waited longest comes first. */
 const order = ({ status, metadata, kind }: Candidate): string => {
@@ -52,14 +33,34 @@ export const isOfInterest = (candidate: Candidate): boolean =>
   ((candidate.status?.pendingRestart ?? []).length > 0 || isRestarting(candidate) || isFailed(candidate))
 
 /**
- * `candidates`: those of the region that are of interest; `mark`: the window's. A database whose deletion is blocked counts as any: it is
- * to go on serving. With a teardown its restart has ended.
+ * The turns that still count. `find`: the object of this kind and name. The turn of an object that is not due any more counts until it
+ * expires: a pass of its owner that began before may still take it.
  */
-export function admit(candidates: readonly Candidate[], mark: string, maxConcurrent: number): Admission {
+export const heldTurns = (turns: readonly Turn[], find: (turn: Turn) => Candidate | undefined, now: number): Turn[] =>
+  turns.filter(turn => {
+    const candidate = find(turn)
+    if (candidate === undefined || candidate.metadata.uid !== turn.uid) return false
+    const { maintenance } = candidate.status ?? {}
+    if (maintenance?.restart !== turn.window) return !isExpired(turn, now)
+    return maintenance.endedAt === undefined && !isLeaving(candidate)
+  })
+
+/**
+ * `candidates`: those of the region that are of interest; `turns`: those that still count; `mark`: the window's. A database whose deletion
+ * is blocked counts as any: it is to go on serving. With a teardown its restart has ended.
+ */
+export function admit(
+  candidates: readonly Candidate[],
+  turns: readonly Turn[],
+  mark: string,
+  maxConcurrent: number,
+): Admission {
   const failed = candidates.filter(isFailed)
-  const running = candidates.filter(isRestarting).length
+  const holders = new Set<string | undefined>(turns.map(({ uid }) => uid))
+  const hasTurn = ({ metadata }: Candidate) => holders.has(metadata.uid)
+  const running = turns.length + candidates.filter(one => isRestarting(one) && !hasTurn(one)).length
   const due = candidates
-    .filter(candidate => !isRestarting(candidate) && !isFailed(candidate) && isDue(candidate, mark))
+    .filter(one => !isRestarting(one) && !isFailed(one) && !hasTurn(one) && isDue(one, mark))
     .toSorted((left, right) => (order(left) < order(right) ? -1 : 1))
   const room = failed.length > 0 ? 0 : Math.max(0, maxConcurrent - running)
   return { next: due.slice(0, room), waiting: due.length, running, failed }

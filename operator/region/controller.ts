@@ -1,17 +1,18 @@
 /**
- * The controller of Regions: restarts the databases and branches that wait for a restart, in their region's maintenance window. It
- * asks for each restart by a mark in the object's status, written at the resourceVersion that the decision is based on; the
- * controller of that kind restarts it. One pass at a time works on a region, so `maxConcurrent` holds.
+ * The controller of Regions: grants turns to the databases and branches that wait for a restart, in their region's maintenance window.
+ * The Region's status lists the turns. It is written at the resourceVersion that the decision is based on, before anything restarts,
+ * so `maxConcurrent` holds. The controller of owners starts the restart.
  */
-import { type Cluster, isClusterError } from '../../cluster/index.ts'
+import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
-import { canonicalJson, notAvailable, type Region } from '../../crds/index.ts'
+import { canonicalJson, notAvailable, type Region, type Turn } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
+import { type Candidate, expiresAt } from '../objects/maintenance-turn.ts'
 import { withSince } from '../objects/since.ts'
-import { type Admission, admit, type Candidate } from './admission.ts'
+import { type Admission, admit, heldTurns } from './admission.ts'
 import {
   clockFindings,
   notAvailableFindings,
@@ -73,54 +74,37 @@ class RegionController {
     const region = caches.regions.get({ name })
     if (region === undefined) return undefined
     const { maintenance } = region.spec
+    const doubt = clock.doubt()
     const findings = {
       ...snapshotFindings(region, caches.snapshots.served),
       ...notAvailableFindings(region.spec),
-      ...clockFindings(clock.doubt()),
+      ...clockFindings(doubt),
     }
+    const held = heldTurns(region.status?.turns ?? [], turn => this.#candidateOf(turn), now())
     if (maintenance === undefined) {
-      await this.#report(region, findings)
-      return undefined
+      await this.#report(region, findings, held)
+      return wakeAfter([nextExpiry(held, now())], now())
     }
     const window = windowAt(maintenance, now())
     const admission = admit(
       [...caches.databases.byIndex('rollout', name), ...caches.branches.byIndex('rollout', name)],
+      held,
       window.state === 'open' ? window.mark : '',
       maintenance.maxConcurrent,
     )
-    if (window.state === 'open')
-      for (const candidate of admission.next) await this.#askForRestart(candidate, window.mark)
-    await this.#report(region, { Maintenance: findingOf(window, admission), ...findings })
-    return { requeueAfterMs: wakeAfter(window, now()) }
+    const isGranting = window.state === 'open' && doubt === undefined
+    const granted = isGranting ? admission.next.map(candidate => turnOf(candidate, window.mark, now())) : []
+    const turns = [...held, ...granted]
+    await this.#report(region, { Maintenance: findingOf(window, admission, doubt), ...findings }, turns)
+    return wakeAfter([changeOf(window), now() + longestMs, nextExpiry(turns, now())], now())
   }
 
-  /** A conflict is no error: the change that caused it starts another pass. */
-  async #askForRestart(candidate: Candidate, mark: string) {
-    const { events, logger, now } = this.#options
-    const maintenance = { restart: mark, startedAt: timestamp(now()) }
-    try {
-      if (candidate.kind === 'Branch')
-        await this.#cluster.replaceStatus('Branch', { ...candidate, status: { ...candidate.status, maintenance } })
-      else
-        await this.#cluster.replaceStatus('ManagedDatabase', {
-          ...candidate,
-          status: { ...candidate.status, maintenance },
-        })
-    } catch (error) {
-      if (!isClusterError(error, 'Conflict', 'NotFound')) throw error
-      return
-    }
-    logger.info({ kind: candidate.kind, key: keyOf(candidate), window: mark }, 'restarts it in the maintenance window')
-    const reasons = (candidate.status?.pendingRestart ?? []).map(({ message }) => message).join('; ')
-    events.record(
-      candidate,
-      'Normal',
-      'MaintenanceRestart',
-      `restarted in the region's window: ${reasons}`.slice(0, 1000),
-    )
+  #candidateOf({ kind, namespace, name }: Turn): Candidate | undefined {
+    const { databases, branches } = this.#options.caches
+    return kind === 'Branch' ? branches.get({ namespace, name }) : databases.get({ namespace, name })
   }
 
-  async #report(region: Region, findings: RegionFindings) {
+  async #report(region: Region, findings: RegionFindings, turns: Turn[]) {
     const { events, now } = this.#options
     const before = region.status?.conditions ?? []
     const conditions = regionConditions(before, findings, region.metadata.generation, now())
@@ -128,6 +112,7 @@ class RegionController {
       ...region.status,
       conditions,
       domain: withSince(region.status?.domain, { name: region.spec.domain }, now()),
+      turns: turns.length > 0 ? turns : undefined,
     }
     if (canonicalJson(status) === canonicalJson({ ...region.status, conditions: before })) return
     await this.#cluster.replaceStatus('Region', { ...region, status })
@@ -139,9 +124,24 @@ class RegionController {
   }
 }
 
-const wakeAfter = (window: Window, now: number): number => {
-  const at = window.state === 'open' ? window.endsAt : window.state === 'closed' ? window.opensAt : undefined
-  return Math.min(longestMs, Math.max(0, (at ?? Number.POSITIVE_INFINITY) - now))
+const turnOf = ({ kind, metadata }: Candidate, window: string, now: number): Turn => {
+  const { namespace = '', name, uid = '' } = metadata
+  return { kind, namespace, name, uid, window, grantedAt: timestamp(now) }
+}
+
+/** When the window opens or closes. */
+const changeOf = (window: Window): number | undefined =>
+  window.state === 'open' ? window.endsAt : window.state === 'closed' ? window.opensAt : undefined
+
+/** A turn that was taken counts beyond that, until the restart ends. */
+const nextExpiry = (turns: readonly Turn[], now: number): number | undefined => {
+  const times = turns.map(expiresAt).filter(at => at > now)
+  return times.length > 0 ? Math.min(...times) : undefined
+}
+
+const wakeAfter = (times: (number | undefined)[], now: number): { requeueAfterMs: number } | undefined => {
+  const known = times.filter(at => at !== undefined)
+  return known.length > 0 ? { requeueAfterMs: Math.max(0, Math.min(...known) - now) } : undefined
 }
 
 /** Enqueues the regions that a change concerns. @returns what ends it */
@@ -151,7 +151,8 @@ function follow({ caches, clock }: RegionControllerOptions, enqueue: (key: strin
   }
   const ofCandidate = ({ object }: { object: Candidate }) => {
     const region = caches.regions.get({ name: object.spec.region })
-    if (region?.spec.maintenance !== undefined) enqueue(keyOf(region))
+    if (region === undefined) return
+    if (region.spec.maintenance !== undefined || region.status?.turns !== undefined) enqueue(keyOf(region))
   }
   return [
     clock.onChange(all),
@@ -168,13 +169,15 @@ const named = (candidates: readonly Candidate[]): string => {
 }
 
 /** True while the window works, open or closed. False: why no restart takes place. */
-function findingOf(window: Window, { failed }: Admission): Finding {
+function findingOf(window: Window, { failed }: Admission, clockDoubt: string | undefined): Finding {
   if (window.state === 'invalid') return no('ScheduleInvalid', `spec.maintenance: ${window.message}`)
   if (failed.length > 0)
     return no(
       'RolloutStopped',
       `restarted in a window, and not serving since: ${named(failed)}. No other is restarted until they serve`,
     )
+  if (window.state === 'open' && clockDoubt !== undefined)
+    return no('ClockDoubtful', `no restart begins while the clock is not trusted: ${clockDoubt}`)
   return window.state === 'open'
     ? yes('WindowOpen', `open until ${timestamp(window.endsAt)}`)
     : yes('WindowClosed', window.opensAt === undefined ? 'never opens again' : `opens at ${timestamp(window.opensAt)}`)

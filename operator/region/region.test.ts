@@ -12,8 +12,11 @@ import {
   type ManagedDatabase,
   type ManagedDatabaseStatus,
   managedDatabase,
+  type Turn,
 } from '../../crds/index.ts'
+import { timestamp } from '../../values/time.ts'
 import type { Operator } from '../index.ts'
+import type { Candidate } from '../objects/maintenance-turn.ts'
 import { branchDraft } from '../testing/branches.ts'
 import { createFuse } from '../testing/fuse.ts'
 import {
@@ -27,7 +30,7 @@ import {
   testConfiguration,
   testNamespace,
 } from '../testing/installation.ts'
-import { admit, type Candidate, isOfInterest } from './admission.ts'
+import { admit, isOfInterest } from './admission.ts'
 import { lengthOf, windowAt } from './window.ts'
 
 const at = (text: string) => Date.parse(text)
@@ -76,7 +79,7 @@ describe('which database is restarted next', () => {
     return {
       apiVersion,
       kind: 'ManagedDatabase',
-      metadata: { name, namespace: 'n' },
+      metadata: { name, namespace: 'n', uid: name },
       spec,
       status: { phase: 'available', pendingRestart: pending(), ...status },
     }
@@ -89,10 +92,10 @@ describe('which database is restarted next', () => {
 
   test('those that have waited longest, at most maxConcurrent', () => {
     const all = [settled('b'), settled('a'), settled('c', { pendingRestart: pending('2025-01-01T00:00:00Z') })]
-    expect(names(admit(all, mark, 2).next)).toEqual(['c', 'a'])
+    expect(names(admit(all, [], mark, 2).next)).toEqual(['c', 'a'])
     const running = settled('d', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
-    expect(names(admit([...all, running], mark, 2).next)).toEqual(['c'])
-    expect(names(admit([...all, running], mark, 1).next)).toEqual([])
+    expect(names(admit([...all, running], [], mark, 2).next)).toEqual(['c'])
+    expect(names(admit([...all, running], [], mark, 1).next)).toEqual([])
   })
 
   test('a database whose deletion is blocked counts against maxConcurrent and is not restarted', () => {
@@ -102,26 +105,27 @@ describe('which database is restarted next', () => {
       metadata: { ...one.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
     }))
     if (blocked === undefined || waiting === undefined) throw new Error('two')
-    expect(admit([settled('a'), blocked, waiting], mark, 1)).toMatchObject({ next: [], running: 1 })
-    expect(names(admit([settled('a'), blocked, waiting], mark, 9).next)).toEqual(['a'])
+    expect(admit([settled('a'), blocked, waiting], [], mark, 1)).toMatchObject({ next: [], running: 1 })
+    expect(names(admit([settled('a'), blocked, waiting], [], mark, 9).next)).toEqual(['a'])
   })
 
   const branch = (name: string, status: Branch['status'] = {}, spec: Partial<Branch['spec']> = {}): Branch => ({
     apiVersion,
     kind: 'Branch',
-    metadata: { name, namespace: 'n' },
+    metadata: { name, namespace: 'n', uid: name },
     spec: branchDefinition.spec.parse({ ...branchDraft(name, { name: 'a', id: '0' }).spec, ...spec }),
     status: { phase: 'available', pendingRestart: pending(), ...status },
   })
 
   test('branches too, except those that do not serve or are being deleted', () => {
     const running = branch('r', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
-    expect(names(admit([settled('b'), branch('a')], mark, 2).next)).toEqual(['a', 'b'])
-    expect(names(admit([settled('b'), branch('a'), running], mark, 2).next)).toEqual(['a'])
-    expect(admit([branch('a', { phase: 'failed' })], mark, 9)).toMatchObject({ next: [], waiting: 0 })
+    expect(names(admit([settled('b'), branch('a')], [], mark, 2).next)).toEqual(['a', 'b'])
+    expect(names(admit([settled('b'), branch('a'), running], [], mark, 2).next)).toEqual(['a'])
+    expect(admit([branch('a', { phase: 'failed' })], [], mark, 9)).toMatchObject({ next: [], waiting: 0 })
     expect(
       admit(
         [branch('a', { maintenance: { ...running.status?.maintenance, restart: mark, startedAt: '', endedAt: '' } })],
+        [],
         mark,
         9,
       ).next,
@@ -138,7 +142,7 @@ describe('which database is restarted next', () => {
       startedAt: '2026-01-01T00:00:00Z',
       deadlineAt: '2026-01-01T00:00:00Z',
     }
-    expect(admit([settled('a'), settled('b', { operation })], mark, 1).next).toEqual([])
+    expect(admit([settled('a'), settled('b', { operation })], [], mark, 1).next).toEqual([])
   })
 
   test.each<[string, ManagedDatabaseStatus]>([
@@ -158,7 +162,7 @@ describe('which database is restarted next', () => {
       },
     ],
   ])('none where %s', (_, status) => {
-    expect(admit([settled('a', status)], mark, 9).next).toEqual([])
+    expect(admit([settled('a', status)], [], mark, 9).next).toEqual([])
   })
 
   test('none while a database restarted in any window does not serve', () => {
@@ -171,7 +175,7 @@ describe('which database is restarted next', () => {
         outcome: 'failed',
       },
     })
-    expect(admit([settled('a'), failed], mark, 9)).toMatchObject({ next: [], failed: [failed] })
+    expect(admit([settled('a'), failed], [], mark, 9)).toMatchObject({ next: [], failed: [failed] })
   })
 })
 
@@ -288,7 +292,7 @@ describe('a release with another template', () => {
   })
 
   test('restarts each database once if the operator is killed after any effect', async () => {
-    for (const after of [1, 4, 9, 14, 20, 27, 35]) {
+    for (const after of [1, 4, 10, 14, 20, 27, 35]) {
       const installation = await prepared()
       await setWindow(installation, 1)
       const watch = await startWatch(installation)
@@ -346,6 +350,72 @@ describe('a release with another template', () => {
   }, 60_000)
 })
 
+/** Opens in 40 days. */
+function openLater() {
+  const at = new Date(Date.now() + 40 * 24 * 3600_000)
+  return { schedule: `0 0 ${at.getUTCDate()} ${at.getUTCMonth() + 1} *`, duration: '1h' }
+}
+
+test('a database restarts by a valid turn of its own, and goes on with a restart that an earlier operator started', async () => {
+  const installation = await openInstallation()
+  const { cluster } = installation
+  const of = { namespace: testNamespace }
+  const names = ['one', 'two']
+  const first = await startTestOperator(installation)
+  for (const name of names) await cluster.create('ManagedDatabase', databaseDraft(name))
+  const databases = async () => (await cluster.list('ManagedDatabase', of)).items
+  const settle = (holds: (one: ManagedDatabase) => boolean) =>
+    eventually(databases, found => found.length === names.length && found.every(holds))
+  await settle(({ status }) => status?.phase === 'available' && status.operation === undefined)
+  await first.stop()
+  const second = await startTestOperator(installation, other)
+  const [one, two] = await settle(({ status }) => status?.pendingRestart !== undefined)
+  if (one === undefined || two === undefined) throw new Error('there are two databases')
+  const watch = await startWatch(installation)
+
+  const region = async () => {
+    const found = await cluster.get('Region', { name: 'here' })
+    if (found === undefined) throw new Error('there is no region')
+    return found
+  }
+  const setTurns = async (turns: Turn[]) => {
+    const { status, ...rest } = await eventually(
+      region,
+      found => found.status?.conditions?.[0]?.reason === 'WindowClosed',
+    )
+    await cluster.replaceStatus('Region', { ...rest, status: { ...status, turns } })
+    await eventually(region, found => found.status?.turns === undefined)
+  }
+  const window = 'the window'
+  const turn = ({ metadata: { name, uid = '' } }: ManagedDatabase, more: Partial<Turn> = {}): Turn => ({
+    ...{ kind: 'ManagedDatabase', ...of, name, uid, window, grantedAt: timestamp(Date.now()), ...more },
+  })
+  const here = await region()
+  await cluster.replace('Region', {
+    ...here,
+    spec: { ...here.spec, maintenance: { ...openLater(), maxConcurrent: 2 } },
+  })
+  await setTurns([turn(one, { uid: 'of an earlier object' }), turn(two, { grantedAt: '2026-01-01T00:00:00Z' })])
+  expect((await databases()).map(({ status }) => status?.maintenance)).toEqual([undefined, undefined])
+
+  await setTurns([turn(one)])
+  expect((await databases()).map(({ status }) => status?.maintenance?.outcome)).toEqual(['completed', undefined])
+  const events = (await cluster.list('Event', of)).items.filter(({ reason }) => reason === 'MaintenanceRestart')
+  expect(events.map(({ involvedObject }) => involvedObject.name)).toEqual(['one'])
+
+  await second.stop()
+  const maintenance = { restart: window, startedAt: timestamp(Date.now()) }
+  const [, last] = await databases()
+  if (last === undefined) throw new Error('there are two databases')
+  await cluster.replaceStatus('ManagedDatabase', { ...last, status: { ...last.status, maintenance } })
+  const third = await startTestOperator(installation, other)
+  await settle(({ status }) => status?.maintenance?.outcome === 'completed' && status.pendingRestart === undefined)
+  expect(watch.restarts()).toEqual([1, 1])
+  await third.stop()
+  await watch.stop()
+  await installation.close()
+})
+
 test('a region reports whether snapshots work, and what this version does not do, while its spec asks for it', async () => {
   const installation = await openInstallation()
   const operator = await startTestOperator(installation)
@@ -377,6 +447,28 @@ test('a region reports whether snapshots work, and what this version does not do
   expect(torn).toMatchObject({ status: 'False', reason: 'NotAtomic', message: expect.stringContaining('slow') })
   await ask({})
   await told([])
+  await operator.stop()
+  await installation.close()
+})
+
+test('a window grants no turn while the clock is not trusted', async () => {
+  const installation = await openInstallation()
+  let setMs = 0
+  const machine = () => ({ wall: setMs, elapsed: 0, boot: 'test' })
+  const earlier = await startTestOperator(installation)
+  await installation.cluster.create('ManagedDatabase', databaseDraft('one'))
+  const find = () => installation.cluster.get('ManagedDatabase', { namespace: testNamespace, name: 'one' })
+  await eventually(find, found => found?.status?.phase === 'available' && found.status.operation === undefined)
+  await earlier.stop()
+  const operator = await startTestOperator(installation, { ...other, machine })
+  await eventually(find, found => found?.status?.pendingRestart !== undefined)
+  setMs = 30 * 60_000
+  await setWindow(installation, 1)
+  const region = await eventually(
+    () => installation.cluster.get('Region', { name: 'here' }),
+    found => found?.status?.conditions?.[0]?.reason === 'ClockDoubtful',
+  )
+  expect(region?.status?.turns).toBeUndefined()
   await operator.stop()
   await installation.close()
 })

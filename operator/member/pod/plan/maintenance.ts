@@ -1,6 +1,7 @@
 /**
- * The restart in the region's window, which the region's controller asks for by a mark in the status. What an object says that was
- * put back out of a backup is of another time, so a window ends at its deadline, and a restart in it is none for nothing.
+ * The restart in the region's window, which the owner starts by a turn (operator/owner/turn.ts): from then on its status says so. What an
+ * object says that was put back out of a backup is of another time, so a window ends at its deadline, and a restart in it is none for
+ * nothing.
  */
 
 import { timestamp } from '../../../../values/time.ts'

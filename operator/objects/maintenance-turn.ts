@@ -1,0 +1,56 @@
+/**
+ * A turn permits one database or branch to start its restart in the region's maintenance window. The region's controller grants it in
+ * the Region's status; the owner takes it in its own status. Pure.
+ */
+import { type Branch, branchPhase, type ManagedDatabase, type Turn, visiblePhase } from '../../crds/index.ts'
+
+/** What is restarted in a window. */
+export type Candidate = ManagedDatabase | Branch
+
+/** How long an owner may start a restart by a turn. */
+const validMs = 2 * 60_000
+/** How much longer the region counts the turn: the write of an owner's status takes less. */
+const marginMs = 60_000
+
+export const isRestarting = ({ status }: Candidate): boolean =>
+  (status?.maintenance !== undefined && status.maintenance.endedAt === undefined) ||
+  status?.operation?.name === 'restart-managed'
+
+export const isFailed = ({ status }: Candidate): boolean => status?.maintenance?.outcome === 'failed'
+
+/** Serves, and has no operation. */
+const isAvailable = (candidate: Candidate): boolean =>
+  candidate.status?.operation === undefined &&
+  (candidate.kind === 'Branch' ? branchPhase(candidate) : visiblePhase(candidate)) === 'available'
+
+/** Has a pending restart, and was not restarted in this window. */
+export const isDue = (candidate: Candidate, window: string): boolean =>
+  (candidate.status?.pendingRestart ?? []).length > 0 &&
+  isAvailable(candidate) &&
+  candidate.status?.maintenance?.restart !== window
+
+/** The clock may have been set back: a turn from the future is as old as one from the past. */
+const distance = ({ grantedAt }: Turn, now: number): number => Math.abs(now - Date.parse(grantedAt))
+
+/** Whether no owner can start a restart by the turn any more. */
+export const isExpired = (turn: Turn, now: number): boolean => !(distance(turn, now) < validMs + marginMs)
+
+export const expiresAt = ({ grantedAt }: Turn): number => Date.parse(grantedAt) + validMs + marginMs
+
+/**
+ * The turn by which the owner may start its restart now. `turns`: the region's; `others`: the rest of the region. They are counted
+ * again, since an operator of an earlier version ignores turns: it may have led in between and started another restart.
+ */
+export function takenTurn(
+  candidate: Candidate,
+  turns: readonly Turn[],
+  others: readonly Candidate[],
+  { maxConcurrent, now, isClockTrusted }: { maxConcurrent: number; now: number; isClockTrusted: boolean },
+): Turn | undefined {
+  const turn = turns.find(({ uid }) => uid === candidate.metadata.uid)
+  if (turn === undefined || !isClockTrusted || !(distance(turn, now) < validMs)) return undefined
+  const running = others.filter(isRestarting).map(({ metadata }) => metadata.uid)
+  const counted = new Set<string | undefined>([...turns.map(({ uid }) => uid), ...running])
+  const isStopped = [candidate, ...others].some(isFailed) || counted.size > maxConcurrent
+  return !isStopped && !isRestarting(candidate) && isDue(candidate, turn.window) ? turn : undefined
+}
