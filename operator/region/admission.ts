@@ -46,14 +46,16 @@ export const heldTurns = (turns: readonly Turn[], find: (turn: Turn) => Candidat
   })
 
 /**
- * `candidates`: those of the region that are of interest; `turns`: those that still count; `mark`: the window's. A database whose deletion
- * is blocked counts as any: it is to go on serving. With a teardown its restart has ended.
+ * `candidates`: those of the region that are of interest; `turns`: those that still count; `mark`: the window's; `over`: turns that have
+ * just stopped counting. An owner that did not take such a turn is last, so that one whose passes fail does not block the others. A
+ * database whose deletion is blocked counts as any: it is to go on serving. With a teardown its restart has ended.
  */
 export function admit(
   candidates: readonly Candidate[],
   turns: readonly Turn[],
   mark: string,
   maxConcurrent: number,
+  over: readonly Turn[] = [],
 ): Admission {
   const failed = candidates.filter(isFailed)
   const holders = new Set<string | undefined>(turns.map(({ uid }) => uid))
@@ -62,6 +64,8 @@ export function admit(
   const due = candidates
     .filter(one => !isRestarting(one) && !isFailed(one) && !hasTurn(one) && isDue(one, mark))
     .toSorted((left, right) => (order(left) < order(right) ? -1 : 1))
+  const isLast = ({ metadata }: Candidate) => over.some(({ uid }) => uid === metadata.uid)
+  const ordered = [...due.filter(one => !isLast(one)), ...due.filter(isLast)]
   const room = failed.length > 0 ? 0 : Math.max(0, maxConcurrent - running)
-  return { next: due.slice(0, room), waiting: due.length, running, failed }
+  return { next: ordered.slice(0, room), waiting: due.length, running, failed }
 }

@@ -80,7 +80,8 @@ class RegionController {
       ...notAvailableFindings(region.spec),
       ...clockFindings(doubt),
     }
-    const held = heldTurns(region.status?.turns ?? [], turn => this.#candidateOf(turn), now())
+    const before = region.status?.turns ?? []
+    const held = heldTurns(before, turn => this.#candidateOf(turn), now())
     if (maintenance === undefined) {
       await this.#report(region, findings, held)
       return wakeAfter([nextExpiry(held, now())], now())
@@ -91,6 +92,7 @@ class RegionController {
       held,
       window.state === 'open' ? window.mark : '',
       maintenance.maxConcurrent,
+      before.filter(turn => !held.includes(turn)),
     )
     const isGranting = window.state === 'open' && doubt === undefined
     const granted = isGranting ? admission.next.map(candidate => turnOf(candidate, window.mark, now())) : []

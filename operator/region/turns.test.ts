@@ -104,6 +104,13 @@ describe('a turn counts', () => {
   })
 })
 
+test('an owner that did not take its turn is last', () => {
+  const [a, b] = [database('a'), database('b')]
+  expect(admit([a, b], [], mark, 1).next).toEqual([a])
+  expect(admit([a, b], [], mark, 1, [turn('a')]).next).toEqual([b])
+  expect(admit([a, b], [], mark, 2, [turn('a')]).next).toEqual([b, a])
+})
+
 type Seen = { turns: Turn[]; version: number; databases: ManagedDatabase[] }
 
 /**
