@@ -10,8 +10,15 @@ const mostValues = 1_000
 const longestColumn = 63
 const longestText = 10_000
 
+/** JSON has read what is larger as another number, which may be the one of another tenant. */
+const isExact = (value: number): boolean => !Number.isInteger(value) || Number.isSafeInteger(value)
+
 const scalar = z.union(
-  [z.string().max(longestText), z.number(), z.boolean()],
+  [
+    z.string().max(longestText),
+    z.number().refine(isExact, 'must be a text where it is an integer beyond 9007199254740991'),
+    z.boolean(),
+  ],
   'must be a text of at most 10000 characters, a number, true or false',
 )
 const column = z.string().min(1).max(longestColumn)

@@ -70,9 +70,10 @@ function listSql(
 export const arrayLiteral = (values: readonly Value[]): string =>
   `{${values.map(value => `"${String(value).replace(/["\\]/g, '\\$&')}"`).join(',')}}`
 
-/** Postgres refuses a pattern whose last backslash escapes nothing only once it meets a row. */
+/** Postgres refuses a pattern whose last backslash escapes nothing only once it meets a row. A regular expression would look at each backslash of a long text again and again. */
 function pattern(text: string, place: string): string {
-  const backslashes = /\\*$/.exec(text)?.[0].length ?? 0
-  if (backslashes % 2 === 0) return text
+  let end = text.length
+  while (text.charAt(end - 1) === '\\') end -= 1
+  if ((text.length - end) % 2 === 0) return text
   throw new RagError('INVALID_REQUEST', `${place}.value: must not end with a backslash that escapes nothing`)
 }
