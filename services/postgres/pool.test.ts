@@ -1,10 +1,14 @@
 /** The pool and its connections against a real Postgres. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freePort, startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { startSilentProxy } from '../testing/silent-proxy.ts'
 import { connectionAddress } from './address.ts'
 import type { Connection } from './connection.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from './errors.ts'
 import { Pool, type PoolSettings } from './pool.ts'
+import { transact } from './transact.ts'
+
+const never = new AbortController().signal
 
 let postgres: TestPostgres
 beforeAll(async () => {
@@ -133,6 +137,20 @@ describe('the pool', () => {
     const unknown = connectionAddress(postgres.uri('postgres', 'none'))
     await expect(open({ address: unknown }).acquire()).rejects.toMatchObject({ sqlState: '3D000' })
   })
+})
+
+test('gives up connections whose other end is silent, and has others in their place', async () => {
+  const proxy = await startSilentProxy(postgres.port)
+  const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
+  const pool = open({ address, size: 2, silenceMs: 50 })
+  const select = (signal: AbortSignal) =>
+    transact(pool, signal, connection => connection.run([{ text: 'SELECT 1', values: [] }], true))
+  await Promise.all([select(never), select(never)])
+  proxy.silence()
+  await expect(select(AbortSignal.timeout(50))).rejects.toBeInstanceOf(ConnectionFailure)
+  expect(pool.figures).toMatchObject({ open: 0, idle: 0 })
+  await Promise.all([select(never), select(never)])
+  await proxy.stop()
 })
 
 describe('a connection', () => {

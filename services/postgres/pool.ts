@@ -17,7 +17,12 @@ export type PoolSettings = {
   readonly checkMs?: number
   /** What takes longer has others behind it on its connection go elsewhere; 20 where it is not given. */
   readonly slowMs?: number
+  /** How long what is to stop may go on before its connection is given up; 10 s where it is not given. */
+  readonly silenceMs?: number
 }
+
+/** A network that drops all packets says nothing, for hours. */
+const usualSilenceMs = 10_000
 
 /** For what shares a connection. */
 const usualSlowMs = 20
@@ -124,6 +129,14 @@ export class Pool {
     this.#shared = connection
     connection.share(() => this.release(connection), this.#settings.slowMs ?? usualSlowMs)
     return connection.runShared(steps, prepared, expectedMs, signal)
+  }
+
+  /** Ends a connection that does not stop in time, and those that are idle: what lies between has become silent, and they would be as well. */
+  giveUpLater(connection: Connection): NodeJS.Timeout {
+    return setTimeout(() => {
+      for (const idle of this.#idle.splice(0)) this.#drop(idle.connection)
+      connection.close()
+    }, this.#settings.silenceMs ?? usualSilenceMs)
   }
 
   /** Keeps at least so many connections open from now on, within the size. One that cannot be opened is tried again at the next check. */

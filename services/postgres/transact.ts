@@ -1,4 +1,7 @@
-/** Work for one client on a connection of the pool. It promises that what runs for a client that is gone is stopped, and that no transaction of one client is seen by the next. */
+/**
+ * Work for one client on a connection of the pool. It promises that what runs for a client that is gone is stopped, that no transaction of one client is seen by the next, and that a
+ * connection whose other end is silent is given up: the pool has another in its place.
+ */
 import type { Connection } from './connection.ts'
 import { DatabaseError } from './errors.ts'
 import type { Pool } from './pool.ts'
@@ -28,9 +31,14 @@ export async function transact<T>(
 ): Promise<T> {
   const connection = await pool.acquire()
   let cancelling: NodeJS.Timeout | undefined
+  let givingUp: NodeJS.Timeout | undefined
+  const giveUpLater = () => {
+    givingUp ??= pool.giveUpLater(connection)
+  }
   const cancel = () => {
     connection.cancel()
     cancelling = setInterval(() => connection.cancel(), cancelAgainMs)
+    giveUpLater()
   }
   try {
     signal.throwIfAborted()
@@ -41,7 +49,11 @@ export async function transact<T>(
     clearInterval(cancelling)
     // The cancellation may be on its way still, and would stop whatever runs here next.
     if (cancelling !== undefined) connection.close()
-    else if (connection.transaction !== 'idle') await rollBack(connection, ending)
+    else if (connection.transaction !== 'idle') {
+      giveUpLater()
+      await rollBack(connection, ending)
+    }
+    clearTimeout(givingUp)
     pool.release(connection)
   }
 }

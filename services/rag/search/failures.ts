@@ -20,6 +20,9 @@ export const mayBeOfFilter = (error: unknown): error is DatabaseError =>
 export function asRagError(error: unknown, signal: AbortSignal): unknown {
   if (error instanceof RagError) return error
   if (signal.aborted) return signal.reason
+  if (error instanceof DOMException && error.name === 'TimeoutError') {
+    return new RagError('REQUEST_TIMEOUT', 'the database did not describe its tables in time', error)
+  }
   if (error instanceof AcquisitionTimeout) {
     return new RagError('REQUEST_TIMEOUT', 'no connection to the database became free in time', error)
   }

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectionAddress } from '../../postgres/address.ts'
 import { startPgvector } from '../../testing/pgvector.ts'
 import type { TestPostgres } from '../../testing/postgres.ts'
+import { startSilentProxy } from '../../testing/silent-proxy.ts'
 import type { TableSettings } from '../configuration/types.ts'
 import type { Filter } from '../request/filter.ts'
 import { type Rerank, type SearchedPipeline, Searcher } from './index.ts'
@@ -23,11 +24,11 @@ const table = (name: string, more: Partial<TableSettings> = {}): TableSettings =
 })
 
 type SearcherOptions = ConstructorParameters<typeof Searcher>[0]
-type More = Partial<SearchedPipeline> & Pick<SearcherOptions, 'makeLexical'> & { readonly reranker?: Rerank }
+type More = Partial<SearchedPipeline> & Pick<SearcherOptions, 'makeLexical' | 'limits'> & { readonly reranker?: Rerank }
 
 const clock = 0
 
-function searcher(tables: readonly TableSettings[], { makeLexical, reranker, ...more }: More = {}) {
+function searcher(tables: readonly TableSettings[], { makeLexical, reranker, limits, ...more }: More = {}) {
   const pipeline = {
     name: 'docs',
     address: connectionAddress((postgres as TestPostgres).uri('postgres')),
@@ -45,6 +46,7 @@ function searcher(tables: readonly TableSettings[], { makeLexical, reranker, ...
     embed: async text => JSON.parse(text) as number[],
     ...(makeLexical && { makeLexical }),
     ...(reranker && { rerank: reranker }),
+    ...(limits && { limits }),
     logger: pino({ level: 'silent' }),
     now: () => clock,
   })
@@ -95,6 +97,25 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     ])
     expect(documents[0]?.score).toBeCloseTo(1, 5)
     expect(warnings).toEqual([])
+  })
+
+  test.each([1, 2])('goes on after a silence of the network, with %i connections', async poolSize => {
+    const proxy = await startSilentProxy((postgres as TestPostgres).port)
+    const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
+    const one = searcher([table('docs')], { address, poolSize, limits: { readMs: 100, silenceMs: 50 } })
+    const asked = (ms: number) =>
+      one.search({ query: '[20,10,0]', filter: undefined, topN: 1 }, AbortSignal.timeout(ms))
+    const many = (ms: number) => Promise.allSettled(Array.from({ length: 8 }, () => asked(ms)))
+    const first = many(200)
+    await expect.poll(() => one.pool.open).toBeGreaterThan(0)
+    // While the table is described for all who ask.
+    proxy.silence()
+    await first
+    expect((await asked(5_000)).documents).toHaveLength(1)
+    proxy.silence()
+    await many(200)
+    expect((await asked(5_000)).documents).toHaveLength(1)
+    await proxy.stop()
   })
 
   test('returns every row that has a vector where more are wanted', async () => {

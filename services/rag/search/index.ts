@@ -50,6 +50,8 @@ type Options = {
   readonly makeLexical?: (options: LexicalOptions) => Lexical
   readonly logger: Logger
   readonly now: () => number
+  /** For tests. */
+  readonly limits?: { readonly readMs: number; readonly silenceMs: number }
 }
 
 const acquisitionTimeoutMs = 10_000
@@ -65,12 +67,13 @@ export class Searcher {
   readonly #hasWords: boolean
 
   constructor(options: Options) {
-    const { pipeline, logger, now, makeLexical } = options
+    const { pipeline, logger, now, makeLexical, limits } = options
     this.#options = options
     this.#hasVectors = !pipeline.hybridEnabled || pipeline.vectorWeight > 0
     this.#hasWords = pipeline.hybridEnabled && pipeline.vectorWeight < 1
     const { address, poolSize } = pipeline
-    this.#pool = new Pool({ address, size: poolSize, acquisitionTimeoutMs, maximumLifetimeMs, maximumIdleMs }, now)
+    const times = { acquisitionTimeoutMs, maximumLifetimeMs, maximumIdleMs }
+    this.#pool = new Pool({ address, size: poolSize, ...times, ...(limits && { silenceMs: limits.silenceMs }) }, now)
     const run: RunStatement = (statement, signal) =>
       transact(this.#pool, signal, connection => runOwn(connection, statement))
     this.#sizes = new Sizes(run, now)
@@ -80,6 +83,7 @@ export class Searcher {
       makeLexical: table => (this.#hasWords ? makeLexical?.({ table, run, logger, now }) : undefined),
       logger,
       now,
+      ...(limits && { readMs: limits.readMs }),
     })
   }
 

@@ -25,7 +25,12 @@ type Options<Lexical> = {
   readonly makeLexical: (table: SearchedTable) => Lexical
   readonly logger: Logger
   readonly now: () => number
+  /** How long the database may take to describe a table. */
+  readonly readMs?: number
 }
+
+/** All that come after it wait for a reading: it ends, also where the database is silent. */
+const usualReadMs = 15_000
 
 const keptMs = 60_000
 
@@ -68,7 +73,7 @@ export class Tables<Lexical> {
     const before = this.#last
     const found: SearchableTable<Lexical>[] = []
     for (const [place, settings] of this.#options.settings.entries()) {
-      const described = await describe(settings, this.#options.run)
+      const described = await describe(settings, this.#options)
       const old = before[place]
       const isSame = old !== undefined && isDeepStrictEqual(old.described.table, described.table)
       const lexical = isSame ? old.lexical : this.#options.makeLexical(described.table)
@@ -90,8 +95,11 @@ export class Tables<Lexical> {
   }
 }
 
-async function describe(settings: TableSettings, run: RunStatement): Promise<DescribedTable> {
-  const signal = new AbortController().signal
+async function describe(
+  settings: TableSettings,
+  { run, readMs = usualReadMs }: Pick<Options<unknown>, 'run' | 'readMs'>,
+): Promise<DescribedTable> {
+  const signal = AbortSignal.timeout(readMs)
   const error = settings.filter?.kind === 'sql' ? await filterTextError(settings.filter.text) : undefined
   if (error !== undefined) throw new RagError('EXECUTION_ERROR', `table ${shownName(settings)}: filter ${error}`)
   const described = describeTable(settings, catalogTable(await run(tableStatement(settings), signal)))

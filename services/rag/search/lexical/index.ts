@@ -45,6 +45,7 @@ type Known =
     }
 
 const refreshMs = 30_000
+const readMs = 15_000
 const retryMs = 5_000
 /** Where the table has grown by more, frequencies are counted anew. */
 const keptGrowth = 0.1
@@ -188,9 +189,9 @@ export class LexicalArm {
     )
   }
 
-  /** For all requests that wait for it: it goes on when one of them is aborted. */
+  /** For all requests that wait for it: it goes on when one of them is aborted, and ends where the database is silent. */
   async #read(): Promise<Known> {
-    const { signal } = new AbortController()
+    const signal = AbortSignal.timeout(readMs)
     const run = (statement: OwnStatement) => this.#run(statement, signal)
     const indexes = await run(indexesStatement(this.#table))
     const value = await this.#knownOf(lexicalIndexOf(indexes, this.#table), isSecured(indexes), run)
