@@ -66,7 +66,7 @@ async function readBounded(response: Response, maximumBytes: number, provider: s
 const maximumDetail = 300
 const maximumErrorBytes = 65_536
 
-/** What a provider says of a refusal, in one line, secrets struck out. */
+/** What a provider says of a refusal, in one line that steers no terminal, secrets struck out. */
 export function detailOf(text: string, secrets: readonly string[]): string {
   const said =
     /"message"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ??
@@ -79,7 +79,7 @@ export function detailOf(text: string, secrets: readonly string[]): string {
   }
   const line = secrets
     .reduce((all, secret) => all.replaceAll(secret, '***'), plain)
-    .replace(/\s+/g, ' ')
+    .replace(/[\s\p{Cc}]+/gu, ' ')
     .trim()
   return line.length > maximumDetail ? `${line.slice(0, maximumDetail)}...` : line
 }

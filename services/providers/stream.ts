@@ -49,20 +49,27 @@ function pieceOf(data: string, { provider, secrets }: Endpoint): unknown {
 
 async function* linesOf(response: Response, maximumBytes: number, provider: string, pause: Silence) {
   const decoder = new TextDecoder()
-  let [rest, length] = ['', 0]
+  // A long line comes in many pieces: they are put together once.
+  let rest: string[] = []
+  let length = 0
   pause.begin()
   for await (const bytes of response.body ?? []) {
     pause.end()
     length += bytes.length
     if (length > maximumBytes)
       throw new ProviderError('malformed', provider, `sent more than ${maximumBytes} bytes`, response.status)
-    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
+    const [first = '', ...others] = decoder.decode(bytes, { stream: true }).split('\n')
+    rest.push(first)
+    if (others.length > 0) {
+      yield rest.join('')
+      rest = [others.pop() ?? '']
+      yield* others
+    }
     pause.begin()
   }
   pause.end()
-  if (rest !== '') yield rest
+  const last = rest.join('')
+  if (last !== '') yield last
 }
 
 /** Ends the request if nothing comes for too long. The time that the reader of the answer takes does not count. */
