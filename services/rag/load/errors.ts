@@ -1,7 +1,7 @@
-/** What stops a load. Its message is for whoever started it: it names the file or the option and says what to do. */
+/** What stops a load. Its message is for whoever started it: it names the file or the option and says what to do. The name of a file does not steer the terminal. */
 export class LoadError extends Error {
   constructor(message: string, cause?: unknown) {
-    super(message, { cause })
+    super(message.replaceAll(/[^\P{Cc}\n\t]/gu, '?'), { cause })
     this.name = 'LoadError'
   }
 }

@@ -107,6 +107,30 @@ test('a page that is nested without end is read, not fatal', () => {
   expect(htmlBlocks(`<p>before${'<b>'.repeat(5_000)}`)[0]?.text).toBe('before')
 })
 
+test.each([
+  ['list in list', Array.from({ length: 2_000 }, (_, level) => `${' '.repeat(2 * level)}- a`).join('\n')],
+  ['list in list on one line', `${'- '.repeat(100_000)}a`],
+  ['quote in quote', `${'>'.repeat(100_000)} a`],
+  ['numbers', `${'1. '.repeat(100_000)}a`],
+  ['quotes and lists', `${'> - '.repeat(50_000)}a`],
+  ['a heading of brackets', `# ${'['.repeat(10_000)}a`],
+  ['a heading of angles', `# ${'<'.repeat(10_000)}a`],
+])('Markdown that is nested without end is read in time: %s', (_, text) => {
+  const began = performance.now()
+  expect(markdownBlocks(text).length).toBeGreaterThan(0)
+  expect(performance.now() - began).toBeLessThan(3_000)
+})
+
+test('Markdown with long rules and indented code is none that is nested', () => {
+  const text = `# A\n\n${'-'.repeat(300)}\n\n${'* '.repeat(40)}\n\n${'>'.repeat(20)} a\n\n- b\n${' '.repeat(90)}- c`
+  expect(markdownBlocks(text)[0]).toMatchObject({ kind: 'heading', text: 'A' })
+})
+
+test('names of files do not steer the terminal', async () => {
+  const rows = jsonPassages(texts('{'), { name: 'a\x1b[2J\r\x9b.jsonl', maximumTokens: 10 })
+  await expect(rows.next()).rejects.toThrow('a?[2J??.jsonl line 1: is not JSON')
+})
+
 test('text is split at empty lines, and cut where there are none', () => {
   expect(textBlocks('one\r\ntwo\r\n \r\nthree\n\n\n').map(({ text, offset }) => [text, offset])).toEqual([
     ['one\r\ntwo', 0],

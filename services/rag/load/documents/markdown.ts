@@ -1,5 +1,6 @@
 /** Markdown as blocks. Source text is kept as it is written: models read Markdown, and people who read an answer's sources know it again. */
 import { lexer, type Token } from 'marked'
+import { textBlocks } from './text.ts'
 import type { Block } from './types.ts'
 
 /** YAML or TOML between lines of `---` or `+++` at the beginning, which is not text of the document. */
@@ -8,9 +9,16 @@ const titleInFrontMatter = /^title\s*[:=]\s*(["']?)(.+?)\1\s*$/m
 
 const kinds: Readonly<Record<string, 'code' | 'table' | 'list'>> = { code: 'code', table: 'table', list: 'list' }
 
+/** The parser takes time by the square of the levels of lists, and a call for each. Nothing that people write is so deep. */
+const deeplyIndented = /^[ \t]{100,}/gm
+const deeplyNested = /^[ \t]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+|>[ \t]*){100}/m
+const deepest = 100
+const longestHeading = 1_000
+
 /** Line ends are `\n`. */
 export function markdownBlocks(written: string): readonly Block[] {
-  const text = written.replaceAll(/\r\n?/g, '\n')
+  const text = written.replaceAll(/\r\n?/g, '\n').replaceAll(deeplyIndented, blanks => blanks.slice(0, deepest))
+  if (deeplyNested.test(text)) return textBlocks(text)
   const [front = ''] = frontMatter.exec(text) ?? []
   const title = titleInFrontMatter.exec(front)?.[2]
   const blocks: Block[] = title === undefined ? [] : [{ kind: 'heading', level: 1, text: title, offset: 0 }]
@@ -27,7 +35,12 @@ export function markdownBlocks(written: string): readonly Block[] {
 
 function blockOf(token: Token, offset: number): Block | undefined {
   if (token.type === 'heading') {
-    return { kind: 'heading', level: Number(token.depth), text: plain(String(token.text)), offset }
+    return {
+      kind: 'heading',
+      level: Number(token.depth),
+      text: plain(String(token.text).slice(0, longestHeading)),
+      offset,
+    }
   }
   if (['space', 'hr', 'def'].includes(token.type)) return undefined
   const written = token.type === 'code' ? token.raw : withoutComments(token.raw)
