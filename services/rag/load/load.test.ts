@@ -51,12 +51,16 @@ const rows = async (what: string, rest = 'ORDER BY source, ordinal') => {
 const embedded = () =>
   provider.seen.flatMap(({ body }) => (body as { input: string[] }).input.map(text => text.replaceAll('\n', ' ')))
 
-type Changes = Partial<LoadOptions> & { readonly user?: string; readonly model?: string }
-async function loadFiles({ user = 'postgres', model = 'small', ...changes }: Changes = {}, names = ['.']) {
+type Changes = Partial<LoadOptions> & {
+  readonly user?: string
+  readonly model?: string
+  readonly schema?: string | undefined
+}
+async function loadFiles({ user = 'postgres', model = 'small', schema, ...changes }: Changes = {}, names = ['.']) {
   return await load({
     address: connectionAddress(postgres?.uri(user) ?? '', {}),
     table: {
-      schema: undefined,
+      schema,
       name: table,
       textColumn: 'content',
       vectorColumn: 'embedding',
@@ -258,13 +262,14 @@ onPgvector(
   },
 )
 
-onPgvector('two loads of one table at once: the second is refused', async () => {
+onPgvector('two loads of one table at once, by its name with and without schema: the second is refused', async () => {
   write('a.md', 'One.')
   await loadFiles()
   const held = await import('pg').then(({ default: pg }) => new pg.Client(postgres?.uri('postgres')))
   await held.connect()
-  await held.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`espalier rag load .${table}`])
-  await expect(loadFiles()).rejects.toThrow(/another load of .* is running/)
+  await held.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`espalier rag load public.${table}`])
+  for (const schema of [undefined, 'public'])
+    await expect(loadFiles({ schema })).rejects.toThrow(/another load of .* is running/)
   await held.end()
 })
 

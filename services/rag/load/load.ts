@@ -14,7 +14,7 @@ import type { SourceFile } from './documents/files.ts'
 import { passagesOf } from './documents/read.ts'
 import type { Passage } from './documents/types.ts'
 import { LoadError } from './errors.ts'
-import { inspect } from './table/inspect.ts'
+import { inspect, schemaOf } from './table/inspect.ts'
 import { digestOf, idOf, type StagedPassage } from './table/staging.ts'
 import { modelName, Target, type TargetOptions } from './target.ts'
 
@@ -89,11 +89,9 @@ async function loadInto(database: LoadDatabase, options: LoadOptions): Promise<L
 const lockPauseMs = 250
 
 /** Held until the connection ends. @throws LoadError */
-async function lock(
-  database: LoadDatabase,
-  { table: { schema, name }, lockWaitMs, signal }: LoadOptions,
-): Promise<void> {
-  const key = `espalier rag load ${schema ?? ''}.${name}`
+async function lock(database: LoadDatabase, { table, lockWaitMs, signal }: LoadOptions): Promise<void> {
+  // With or without its schema it is the same table.
+  const key = `espalier rag load ${await schemaOf(database, table)}.${table.name}`
   for (let waited = 0; waited <= lockWaitMs; waited += lockPauseMs) {
     const { rows } = await database.query(
       'SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1, 0)) AS is_mine',
@@ -102,7 +100,7 @@ async function lock(
     if (rows[0]?.flag('is_mine')) return
     await pause(lockPauseMs, undefined, { signal })
   }
-  throw new LoadError(`another load of ${JSON.stringify(name)} is running; wait until it has ended`)
+  throw new LoadError(`another load of ${JSON.stringify(table.name)} is running; wait until it has ended`)
 }
 
 class Loading {

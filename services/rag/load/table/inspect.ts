@@ -90,6 +90,19 @@ function checkNames({ idColumn, textColumn, vectorColumn }: TableSettings): void
   }
 }
 
+/** Of the table that a load is into, which may not be there yet. @throws LoadError */
+export async function schemaOf(
+  database: LoadDatabase,
+  { schema, name }: Pick<TableSettings, 'schema' | 'name'>,
+): Promise<string> {
+  if (schema !== undefined) return schema
+  const { rows } = await database.query(
+    'SELECT n.nspname AS schema FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass($1)',
+    [quoteIdentifier(name)],
+  )
+  return rows[0]?.text('schema') ?? (await currentSchema(database))
+}
+
 async function currentSchema(database: LoadDatabase): Promise<string> {
   const { rows } = await database.query('SELECT pg_catalog.current_schema() AS schema')
   const schema = rows[0]?.maybe('schema')
