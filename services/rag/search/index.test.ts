@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { pino } from 'pino'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { connectionAddress } from '../../postgres/address.ts'
 import { startPgvector } from '../../testing/pgvector.ts'
 import type { TestPostgres } from '../../testing/postgres.ts'
@@ -70,10 +70,10 @@ async function ids(one: Searcher, query: readonly number[], topN: number, by?: F
   return documents.map(({ id }) => id)
 }
 
-afterAll(async () => {
-  for (const one of opened) await one.close()
-  await postgres?.stop()
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close()
 })
+afterAll(() => postgres?.stop())
 
 describe.skipIf(postgres === undefined)('searching by vectors', () => {
   beforeAll(async () => {
@@ -115,6 +115,19 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     proxy.silence()
     await many(200)
     expect((await asked(5_000)).documents).toHaveLength(1)
+    await proxy.stop()
+  })
+
+  test('says of a silent database that it does not answer, in time for whoever asks', async () => {
+    const proxy = await startSilentProxy((postgres as TestPostgres).port)
+    const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
+    const one = searcher([table('docs')], { address, poolSize: 1, limits: { readMs: 2_000, silenceMs: 50 } })
+    expect(await one.health(never)).toEqual({ reachable: true, warnings: [] })
+    proxy.silence()
+    const began = performance.now()
+    const silent = { reachable: false, error: 'did not answer in time', warnings: [] }
+    expect(await one.health(AbortSignal.timeout(50))).toEqual(silent)
+    expect(performance.now() - began).toBeLessThan(1_500)
     await proxy.stop()
   })
 

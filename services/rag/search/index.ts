@@ -110,11 +110,11 @@ export class Searcher {
 
   async health(signal: AbortSignal): Promise<SearchHealth> {
     try {
-      const tables = await this.#tables.read()
+      const tables = await unlessAborted(this.#tables.read(), signal)
       return { reachable: true, warnings: await this.#warnings(tables, signal) }
     } catch (error) {
       const { message } = asRagError(error, signal) as Error // what is thrown here is one
-      return { reachable: false, error: message, warnings: [] }
+      return { reachable: false, error: signal.aborted ? 'did not answer in time' : message, warnings: [] }
     }
   }
 
@@ -265,6 +265,19 @@ export class Searcher {
       if (mayBeOfFilter(error)) return error
       throw error
     }
+  }
+}
+
+/** The work goes on: it is for others as well. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (signal.aborted) onAbort()
+  try {
+    return await Promise.race([work, aborted])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
   }
 }
 
