@@ -72,6 +72,19 @@ function fitting(documents: readonly FoundDocument[], budget: number, count: Cou
   return all
 }
 
+/**
+ * Whether all fits, by its bytes alone: a token has at least one. Counting takes longer than anything else that this server does for a request.
+ */
+function surelyFits(documents: readonly FoundDocument[], history: readonly Message[], budget: number): boolean {
+  const ofHistory = history.reduce((sum, { content }) => sum + Buffer.byteLength(content) + messageTokens, 0)
+  const ofDocuments = [...documents.entries()].reduce((sum, [place, document]) => {
+    return (
+      sum + fenceTokens + Buffer.byteLength(headOf(place) + sourceOf(document)) + Buffer.byteLength(textOf(document))
+    )
+  }, 0)
+  return ofHistory <= budget * shareOfHistory && ofHistory + ofDocuments <= budget
+}
+
 /** `budget`: tokens of both. The most recent messages and the best documents are kept; the last document may be cut. */
 export function contextOf(
   documents: readonly FoundDocument[],
@@ -79,8 +92,9 @@ export function contextOf(
   budget: number,
   count: CountTokens,
 ): Context {
-  const kept = recent(history, Math.floor(budget * shareOfHistory), count)
-  return { documents: fitting(documents, budget - kept.used, count), history: kept.history }
+  const counted = surelyFits(documents, history, budget) ? () => 0 : count
+  const kept = recent(history, Math.floor(budget * shareOfHistory), counted)
+  return { documents: fitting(documents, budget - kept.used, counted), history: kept.history }
 }
 
 export const hasText = (documents: readonly FoundDocument[]): boolean =>

@@ -1,5 +1,6 @@
 /** One search: its statements, from what has been prepared, and what comes of their rows. */
 import type { Connection } from '../../postgres/connection.ts'
+import type { Parameter } from '../../postgres/messages.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { Step } from '../../postgres/run.ts'
 import type { Filter } from '../request/filter.ts'
@@ -22,7 +23,7 @@ import type { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
 import type { SearchableTable } from './tables.ts'
 import type { FoundDocument } from './types.ts'
-import { type Size, type VectorPlan, vectorPlan, vectorSql } from './vector-arm.ts'
+import { type Size, type VectorPlan, vectorParameter, vectorPlan, vectorSql } from './vector-arm.ts'
 
 /** What is known before a table is searched. */
 export type TableSearch = {
@@ -50,7 +51,7 @@ const spare = 5
 /** However many rows are of one document, no more are read. */
 const mostRows = 10_000
 
-type Statement = { readonly text: string; readonly values: readonly string[] }
+type Statement = { readonly text: string; readonly values: readonly Parameter[] }
 
 function vectorStatement(
   search: Search,
@@ -59,14 +60,15 @@ function vectorStatement(
   limit: number,
   hasTexts: boolean,
 ): Statement {
-  const parameters = new Parameters()
+  const { vector = [] } = search
+  const parameters = new Parameters(1)
   const conditionWith = (requested: Filter | undefined) =>
     conditionOf(table.described.table, table.filter, requested, parameters)
   const condition = conditionWith(search.filter)
   const indexed = plan.kind === 'approximate' && plan.index.isPartial ? conditionWith(undefined) : undefined
   const conditions = { condition, indexed }
-  const text = vectorSql(table.described, plan, search.vector ?? [], conditions, parameters, { limit, hasTexts })
-  return { text, values: parameters.values }
+  const text = vectorSql(table.described, plan, vector.length, conditions, { limit, hasTexts })
+  return { text, values: [vectorParameter(vector), ...parameters.values] }
 }
 
 function lexicalStatement(

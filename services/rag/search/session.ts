@@ -1,6 +1,7 @@
 /** Statements of a search on a connection: what stands around them, and how their rows are read. */
 import type { NamedRows, OwnStatement } from '../../postgres/cells.ts'
 import type { Connection } from '../../postgres/connection.ts'
+import type { Parameter } from '../../postgres/messages.ts'
 import type { Step } from '../../postgres/run.ts'
 import type { Setting } from './vector-arm.ts'
 
@@ -45,7 +46,7 @@ export const moreSettings = (settings: readonly Setting[]): readonly Step[] =>
 export const commitStep: Step = { text: 'COMMIT', values: [], isUnnamed: true }
 export const beginStep: Step = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [], isUnnamed: true }
 
-export const rowsStep = (text: string, values: readonly string[]): Step => ({ text, values, isText: true })
+export const rowsStep = (text: string, values: readonly Parameter[]): Step => ({ text, values, isText: true })
 
 export type TextRow = readonly (string | null)[]
 

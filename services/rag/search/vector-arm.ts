@@ -1,6 +1,5 @@
 /** The vector arm: SQL of the rows nearest to a vector, exactly or by an index, and the settings of the index. Pure. */
 import { quoteIdentifier } from '../../postgres/quote.ts'
-import type { Parameters } from './parameters.ts'
 import type { DescribedTable, Operator, VectorIndex } from './table.ts'
 import type { FilterCondition } from './types.ts'
 
@@ -25,7 +24,13 @@ const [distanceName, similarityName, acceptedName] = ['"~distance"', '"~similari
 
 type Conditions = { readonly condition: FilterCondition; readonly indexed: FilterCondition }
 
-const vectorText = (vector: readonly number[]): string => `[${vector.join(',')}]`
+/** The first parameter of `vectorSql`: pgvector's binary form, which is a fifth of the text (dimensions and zero in 16 bits each, then 4 bytes for each number). */
+export function vectorParameter(vector: readonly number[]): { readonly binary: Buffer } {
+  const binary = Buffer.allocUnsafe(4 + 4 * vector.length)
+  binary.writeUInt32BE(vector.length << 16)
+  for (const [place, number] of vector.entries()) binary.writeFloatBE(number, 4 + 4 * place)
+  return { binary }
+}
 
 /** More is better. By cosine it is the similarity. */
 const scores: Readonly<Record<Operator, string>> = {
@@ -45,20 +50,19 @@ const operatorOf = (plan: VectorPlan, { vector }: DescribedTable): Operator =>
 export function vectorSql(
   described: DescribedTable,
   plan: VectorPlan,
-  vector: readonly number[],
+  vectorLength: number,
   { condition, indexed }: Conditions,
-  parameters: Parameters,
   { limit, hasTexts }: Wanted,
 ): string {
   const { table, identity } = described
   const column = described.vector
   const operator = operatorOf(plan, described)
-  const place = parameters.add(vectorText(vector), `${column.schema}.${column.type}`)
+  const place = `$1::${column.schema}.vector${column.type === 'vector' ? '' : `::${column.schema}.${column.type}`}`
   const distanceBy = (by: Operator) => {
     const distance = `${column.expression} OPERATOR(${column.schema}.${by}) ${place}`
     // A column of any dimensions may hold vectors that cannot be compared.
     return column.dimensions === undefined
-      ? `(CASE WHEN ${column.schema}.vector_dims(${column.expression}) = ${vector.length} THEN ${distance} END)`
+      ? `(CASE WHEN ${column.schema}.vector_dims(${column.expression}) = ${vectorLength} THEN ${distance} END)`
       : `(${distance})`
   }
   const isExact = plan.kind === 'exact'
