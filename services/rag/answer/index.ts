@@ -88,8 +88,8 @@ export class Answerer {
   #requestOf(question: Question, count: CountTokens): ChatRequest {
     const { completion, tokenBudget } = this.#settings
     const messages = promptOf(question, this.#settings, count)
-    const windowTokens = this.#windowFor(question, count)
-    return { model: completion.model, tools: [], maximumTokens: tokenBudget, messages, windowTokens }
+    const request = { model: completion.model, tools: [], maximumTokens: tokenBudget, messages }
+    return completion.provider === 'ollama' ? { ...request, windowTokens: this.#windowFor(question, count) } : request
   }
 
   /** The same for all usual questions of a pipeline: Ollama loads its model anew for another. */
