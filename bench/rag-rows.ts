@@ -125,9 +125,12 @@ const textOf = (topic: number, words: number, random: Random): string =>
 /** Some topics have many more documents than others. */
 const someTopic = (random: Random): number => Math.floor(topics * random() ** 1.5)
 
-/** Columns of the tables, in the order of the files. `bucket` is from 0 to 199, by chance; `topic` is of the vector and the words. */
+/**
+ * Columns of the tables, in the order of the files; the last one, which `rag load` makes as well, is not in them. `bucket` is from 0 to 199, by chance; `topic` is of the vector and the words.
+ */
 export const columns = (type: VectorType): string =>
-  `id bigint PRIMARY KEY, content text NOT NULL, bucket int NOT NULL, topic int NOT NULL, embedding ${type}(${dimensions})`
+  `id bigint PRIMARY KEY, content text NOT NULL, bucket int NOT NULL, topic int NOT NULL, embedding ${type}(${dimensions}),
+   lexemes tsvector GENERATED ALWAYS AS (to_tsvector('english', content)) STORED`
 
 /** Writes a file for `COPY ... FROM ... WITH (FORMAT binary)`. */
 export function writeRows(path: string, type: VectorType, rows: number): void {

@@ -38,7 +38,7 @@ async function load(run: (sql: string) => Promise<unknown>, type: VectorType): P
   await run(`CREATE TABLE ${table} (${columns(type)}); COPY ${table} FROM '${file}' WITH (FORMAT binary)`)
   rmSync(file)
   await run(`SET maintenance_work_mem = '3GB'; CREATE INDEX ON ${table} USING hnsw (embedding ${type}_cosine_ops)`)
-  await run(`CREATE INDEX ON ${table} USING gin (to_tsvector('english', content))`)
+  await run(`CREATE INDEX ON ${table} USING gin (lexemes)`)
   await run(`VACUUM ANALYZE ${table}`)
 }
 
@@ -162,7 +162,7 @@ ORDER BY embedding <=> (SELECT embedding FROM asked_${type} WHERE n = :n) LIMIT 
     database,
   ]
   const child = spawn(join(bin, 'pgbench'), args, {
-    env: { ...process.env, PGOPTIONS: '-c hnsw.ef_search=400 -c jit=off' },
+    env: { ...process.env, PGOPTIONS: '-c hnsw.ef_search=400 -c jit=off -c enable_seqscan=off' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let said = ''

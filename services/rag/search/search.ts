@@ -23,7 +23,7 @@ import type { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
 import type { SearchableTable } from './tables.ts'
 import type { FoundDocument } from './types.ts'
-import { type Size, type VectorPlan, vectorParameter, vectorPlan, vectorSql } from './vector-arm.ts'
+import { type Size, settingsOfExact, type VectorPlan, vectorParameter, vectorPlan, vectorSql } from './vector-arm.ts'
 
 /** What is known before a table is searched. */
 export type TableSearch = {
@@ -68,7 +68,7 @@ function vectorStatement(
   const indexed = plan.kind === 'approximate' && plan.index.isPartial ? conditionWith(undefined) : undefined
   const conditions = { condition, indexed }
   const text = vectorSql(table.described, plan, vector.length, conditions, { limit, hasTexts })
-  return { text, values: [vectorParameter(vector), ...parameters.values] }
+  return { text, values: [vectorParameter(vector, table.described.vector), ...parameters.values] }
 }
 
 function lexicalStatement(
@@ -128,7 +128,7 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
 const planning = ({ tables }: Search) => (tables.some(({ size }) => size.isFiltered) ? filtered : [])
 
 const exact: VectorPlan = { kind: 'exact' }
-const settingsOf = (plan: VectorPlan) => (plan.kind === 'approximate' ? plan.settings : [])
+const settingsOf = (plan: VectorPlan) => (plan.kind === 'approximate' ? plan.settings : settingsOfExact)
 
 function vectorStep(search: Search, one: TableSearch, limit: number, hasTexts: boolean) {
   const plan = vectorPlan(one.table.described, one.size, limit)
@@ -153,7 +153,7 @@ async function complete(
   if (accepted >= plan.needed) return { rows, isAll: false }
   const step = stepOf(vectorStatement(search, one, exact, limit, hasTexts))
   // The settings before may have ended with their transaction.
-  const [all = []] = await runSteps(connection, [settingsStep(planning(search)), step])
+  const [all = []] = await runSteps(connection, [settingsStep([...planning(search), ...settingsOf(exact)]), step])
   learn(search, one, all.length, limit)
   return { rows: all, isAll: all.length < limit }
 }
@@ -246,7 +246,9 @@ async function armLists(connection: Connection, search: Search, limit: number) {
     lexical: one.lexical === undefined ? undefined : stepOf(lexicalStatement(search, one, one.lexical, limit)),
   }))
   const steps = arms.flatMap(({ vector, lexical }) => [
-    ...(vector === undefined ? [] : [...moreSettings(settingsOf(vector.plan)), vector.step]),
+    ...(vector === undefined
+      ? []
+      : [...moreSettings(settingsOf(vector.plan)), vector.step, ...moreSettings(settingsOf(exact))]),
     ...(lexical === undefined ? [] : [lexical]),
   ])
   const results = [...(await runSteps(connection, [beginStep, settingsStep(planning(search)), ...steps]))]

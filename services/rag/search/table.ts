@@ -23,7 +23,7 @@ export type VectorIndex = {
   readonly isPartial: boolean
 }
 
-type VectorColumn = {
+export type VectorColumn = {
   /** Over the alias `t`. */
   readonly expression: string
   readonly type: VectorType

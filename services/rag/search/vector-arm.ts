@@ -1,6 +1,6 @@
 /** The vector arm: SQL of the rows nearest to a vector, exactly or by an index, and the settings of the index. Pure. */
 import { quoteIdentifier } from '../../postgres/quote.ts'
-import type { DescribedTable, Operator, VectorIndex } from './table.ts'
+import type { DescribedTable, Operator, VectorColumn, VectorIndex } from './table.ts'
 import type { FilterCondition } from './types.ts'
 
 /** `approximate`: by the order of an index, of which `scanned` rows are read before the filter. Fewer rows of the filter among them than `needed` are not enough. */
@@ -24,11 +24,19 @@ const [distanceName, similarityName, acceptedName] = ['"~distance"', '"~similari
 
 type Conditions = { readonly condition: FilterCondition; readonly indexed: FilterCondition }
 
-/** The first parameter of `vectorSql`: pgvector's binary form, which is a fifth of the text (dimensions and zero in 16 bits each, then 4 bytes for each number). */
-export function vectorParameter(vector: readonly number[]): { readonly binary: Buffer } {
-  const binary = Buffer.allocUnsafe(4 + 4 * vector.length)
-  binary.writeUInt32BE(vector.length << 16)
-  for (const [place, number] of vector.entries()) binary.writeFloatBE(number, 4 + 4 * place)
+/**
+ * The first parameter of `vectorSql`, in pgvector's binary form: the number of dimensions and zero in 16 bits each, then the numbers. It is a fifth of the text, and of the column's own type: a cast
+ * would be made for every row.
+ */
+export function vectorParameter(vector: readonly number[], { type }: VectorColumn): { readonly binary: Buffer } {
+  const width = type === 'halfvec' ? 2 : 4
+  const binary = Buffer.alloc(4 + width * vector.length)
+  const view = new DataView(binary.buffer, binary.byteOffset)
+  view.setUint16(0, vector.length)
+  for (const [place, number] of vector.entries()) {
+    if (type === 'halfvec') view.setFloat16(4 + width * place, number)
+    else view.setFloat32(4 + width * place, number)
+  }
   return { binary }
 }
 
@@ -57,7 +65,7 @@ export function vectorSql(
   const { table, identity } = described
   const column = described.vector
   const operator = operatorOf(plan, described)
-  const place = `$1::${column.schema}.vector${column.type === 'vector' ? '' : `::${column.schema}.${column.type}`}`
+  const place = `$1::${column.schema}.${column.type}`
   const distanceBy = (by: Operator) => {
     const distance = `${column.expression} OPERATOR(${column.schema}.${by}) ${place}`
     // A column of any dimensions may hold vectors that cannot be compared.
@@ -132,7 +140,7 @@ export function vectorPlan(
   if (index === undefined) return { kind: 'exact' }
   const wanted = isFiltered ? Math.ceil((surplus * limit * Math.max(all, matching)) / Math.max(1, matching)) : limit
   const candidates = candidatesFor(all)
-  const settings = indexSettings(index, pgvector, Math.max(candidates, wanted), candidates)
+  const settings = [...indexSettings(index, pgvector, Math.max(candidates, wanted), candidates), readsIndex]
   const exactCost = costs.compared * matching + costs.read * all
   if (wanted > mostScanned || costs.scanned * Math.max(candidates, wanted) > exactCost) return { kind: 'exact' }
   const scanned = isFiltered ? Math.max(candidates, wanted) : limit
@@ -152,6 +160,12 @@ const leastTuples = 20_000
 const memoryMultiplier = 8
 const probedPart = 0.1
 const leastProbes = 10
+
+/** Postgres does not count what it costs to read vectors that are stored out of line, and would rather read a whole table of ten thousand. */
+const readsIndex: Setting = ['enable_seqscan', 'off']
+
+/** Ends `readsIndex`. */
+export const settingsOfExact: readonly Setting[] = [['enable_seqscan', 'on']]
 
 /** For a scan of so many rows. */
 function indexSettings(
