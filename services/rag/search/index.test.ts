@@ -102,19 +102,24 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
   test.each([1, 2])('goes on after a silence of the network, with %i connections', async poolSize => {
     const proxy = await startSilentProxy((postgres as TestPostgres).port)
     const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
-    const one = searcher([table('docs')], { address, poolSize, limits: { readMs: 100, silenceMs: 50 } })
+    const one = searcher([table('docs')], { address, poolSize, limits: { readMs: 500, silenceMs: 200 } })
     const asked = (ms: number) =>
       one.search({ query: '[20,10,0]', filter: undefined, topN: 1 }, AbortSignal.timeout(ms))
     const many = (ms: number) => Promise.allSettled(Array.from({ length: 8 }, () => asked(ms)))
+    // One that has been given a silent connection ends by its own time limit.
+    const answered = () =>
+      expect
+        .poll(async () => (await asked(1_000).catch(() => undefined))?.documents.length, { timeout: 20_000 })
+        .toBe(1)
     const first = many(200)
     await expect.poll(() => one.pool.open).toBeGreaterThan(0)
     // While the table is described for all who ask.
     proxy.silence()
     await first
-    expect((await asked(5_000)).documents).toHaveLength(1)
+    await answered()
     proxy.silence()
     await many(200)
-    expect((await asked(5_000)).documents).toHaveLength(1)
+    await answered()
     await proxy.stop()
   })
 
@@ -388,6 +393,18 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     await setTimeout(200)
     const after = await rowsOf<{ read: number }>(`SELECT pg_stat_get_tuples_returned('many'::regclass)::int AS read`)
     expect((after[0]?.read ?? 0) - (before[0]?.read ?? 0)).toBeLessThan(8_000)
+  })
+
+  test('uses the index of a table whose vectors are out of line', async () => {
+    await postgres?.run(`
+      CREATE TABLE wide (id int PRIMARY KEY, content text, embedding vector(600));
+      ALTER TABLE wide ALTER embedding SET STORAGE EXTERNAL;
+      INSERT INTO wide SELECT n, 'text ' || n, array_fill(n % 50 + 1, ARRAY[300])::vector || array_fill(n % 60 + 1, ARRAY[300])::vector FROM generate_series(1, 2500) n;
+      CREATE INDEX wide_index ON wide USING ivfflat (embedding vector_cosine_ops) WITH (lists = 5);
+      ANALYZE wide`)
+    const to = [...Array(300).fill(1), ...Array(300).fill(2)]
+    expect(await ids(searcher([table('wide')]), to, 5)).toHaveLength(5)
+    expect(await scans('wide_index')).toBeGreaterThan(0)
   })
 
   test('never returns a row outside a filter to any of 64 requests at once', async () => {
