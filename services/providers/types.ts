@@ -68,7 +68,7 @@ export type ChatRequest = {
   readonly maximumTokens: number
   /** The model's own where it is not given. */
   readonly temperature?: number | undefined
-  /** Tokens of prompt and answer at most. Ollama drops the beginning of a prompt that is longer than it was told to read; the others read what they can. */
+  /** Tokens of prompt and answer at most. Ollama drops the beginning of a prompt that is longer than the request allows; the others read what they can. */
   readonly windowTokens?: number
 }
 

@@ -1,4 +1,4 @@
-/** What a provider fails with, as clients are told of it: without the words of the provider, which may repeat a part of the request. The log has them. */
+/** What a provider fails with, as clients see it: without the words of the provider, which may repeat a part of the request. The log has them. */
 import { ProviderError } from '../providers/errors.ts'
 import { RagError, type RagErrorCode } from './errors.ts'
 

@@ -122,7 +122,7 @@ test('messages of one side in a row are one message', async () => {
   expect(double.seen[0]?.understood?.texts).toEqual(['Hi.\n\nCats?', 'Yes.', 'So.\n\nWhat do cats do?'])
 })
 
-test('Ollama is told to read the whole prompt', async () => {
+test('Ollama is asked to read the whole prompt', async () => {
   await answerer({ provider: 'ollama' }).answer(question, never)
   expect(double.seen[0]?.body).toMatchObject({ options: { num_ctx: 4_096 } })
   const long = { ...question, query: 'What do cats do? '.repeat(500) }

@@ -21,7 +21,7 @@ export type CompletionSettings = EndpointSettings<'openai' | 'anthropic' | 'gemi
 /** Any server that speaks as Voyage's reranking endpoint does. `depth`: how many documents it is given. */
 export type RerankSettings = EndpointSettings<'voyage'> & { readonly depth: number }
 
-/** `sql`: the condition of a WHERE clause, by whoever runs the server; requests have conditions only. */
+/** `sql`: the condition of a WHERE clause, by the person who runs the server; requests have conditions only. */
 export type TableFilter =
   | { readonly kind: 'sql'; readonly text: string }
   | { readonly kind: 'conditions'; readonly filter: Filter }

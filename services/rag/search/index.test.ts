@@ -123,7 +123,7 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     await proxy.stop()
   })
 
-  test('says of a silent database that it does not answer, in time for whoever asks', async () => {
+  test('says of a silent database that it does not answer, in time for the client', async () => {
     const proxy = await startSilentProxy((postgres as TestPostgres).port)
     const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
     const one = searcher([table('docs')], { address, poolSize: 1, limits: { readMs: 2_000, silenceMs: 50 } })

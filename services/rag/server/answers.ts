@@ -15,7 +15,7 @@ export const errorAnswer = (
   headers: HeaderList = [],
 ): HttpResponse => jsonAnswer(status, { error: { code, message } }, headers)
 
-/** An error as the client is told of it; what nobody foresaw says no more than that. */
+/** An error as the client sees it; an unexpected one says no more than that. */
 export function ragErrorOf(error: unknown): RagError {
   if (error instanceof RagError) return error
   if (error instanceof ProviderError) return new RagError('EXECUTION_ERROR', error.summary, error)

@@ -121,7 +121,7 @@ test.each([
   expect(performance.now() - began).toBeLessThan(3_000)
 })
 
-test('Markdown with long rules and indented code is none that is nested', () => {
+test('Markdown with long rules and indented code is not nested', () => {
   const text = `# A\n\n${'-'.repeat(300)}\n\n${'* '.repeat(40)}\n\n${'>'.repeat(20)} a\n\n- b\n${' '.repeat(90)}- c`
   expect(markdownBlocks(text)[0]).toMatchObject({ kind: 'heading', text: 'A' })
 })
