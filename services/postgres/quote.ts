@@ -5,3 +5,7 @@ export function quoteIdentifier(name: string): string {
   if (name.includes('\0')) throw new Error('an identifier cannot hold NUL')
   return `"${name.replaceAll('"', '""')}"`
 }
+
+/** Returns the name with its schema. @throws Error as `quoteIdentifier` does */
+export const qualified = ({ schema, name }: { readonly schema: string; readonly name: string }): string =>
+  `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`

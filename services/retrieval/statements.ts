@@ -1,7 +1,7 @@
 /** What similarity search asks Postgres: what a table is made of, which tables have vectors, and the rows nearest to a vector by each of its columns. Every name is quoted. */
 
 import { cellsOf, type NamedRows, type OwnStatement } from '../postgres/cells.ts'
-import { quoteIdentifier } from '../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../postgres/quote.ts'
 import type { FoundRow } from './rank.ts'
 
 type Metric = 'cosine' | 'l2' | 'inner_product'
@@ -171,7 +171,7 @@ export function searchStatements(search: Search): readonly OwnStatement[] {
     const order = dimensions === undefined ? distances[place]?.shown : distances[place]?.order
     return {
       text: `select ${list.map((one, at) => `${one} as c${at}`).join(', ')}
-from ${quoteIdentifier(table.schema)}.${quoteIdentifier(table.name)} t where ${column} is not null${isRight}
+from ${qualified(table)} t where ${column} is not null${isRight}
 order by ${order} limit ${limit}`,
       values,
     }

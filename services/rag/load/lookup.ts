@@ -1,9 +1,8 @@
 /** Looks up columns of rows that a search has found by their ids. */
 import type { Address } from '../../postgres/address.ts'
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { TableSettings } from '../configuration/types.ts'
 import { LoadDatabase } from './database.ts'
-import { qualified } from './table/layout.ts'
 
 type Named = { readonly table: string; readonly id: string }
 

@@ -1,6 +1,6 @@
 /** The table of one load, from the first look at it to its last index. It promises that a reader sees each file as it was or as it is, never in between. */
 
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Embedder } from '../../providers/types.ts'
 import type { LoadDatabase } from './database.ts'
 import { LoadError } from './errors.ts'
@@ -9,7 +9,6 @@ import {
   commentSql,
   isIndexable,
   type LoadTable,
-  qualified,
   shapeFor,
   shapeSql,
   tableStatements,

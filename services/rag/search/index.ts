@@ -5,7 +5,7 @@
 import type { Logger } from 'pino'
 import type { DatabaseError } from '../../postgres/errors.ts'
 import { Pool, type PoolFigures } from '../../postgres/pool.ts'
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified } from '../../postgres/quote.ts'
 import { transact } from '../../postgres/transact.ts'
 import type { PipelineSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
@@ -236,11 +236,10 @@ export class Searcher {
 
   async #refusedCondition(filter: Filter, signal: AbortSignal): Promise<RagError | undefined> {
     for (const { described } of await this.#tables.get()) {
-      const { schema, name } = described.table
       for (const [place, condition] of filter.conditions.entries()) {
         const parameters = new Parameters()
         const sql = filterSql({ conditions: [condition], logic: 'AND' }, described.table.columns, parameters)
-        const text = `SELECT FROM ${quoteIdentifier(schema)}.${quoteIdentifier(name)} AS t WHERE ${sql} LIMIT 0`
+        const text = `SELECT FROM ${qualified(described.table)} AS t WHERE ${sql} LIMIT 0`
         const refused = await this.#refusal({ text, values: parameters.values }, signal)
         if (refused === undefined) continue
         return new RagError(

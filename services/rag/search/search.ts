@@ -1,7 +1,7 @@
 /** One search: its statements, from what has been prepared, and what comes of their rows. */
 import type { Connection } from '../../postgres/connection.ts'
 import type { Parameter } from '../../postgres/messages.ts'
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Step } from '../../postgres/run.ts'
 import type { Filter } from '../request/filter.ts'
 import { conditionOf } from './conditions.ts'
@@ -290,9 +290,9 @@ function textStatement({ filter }: Search, { table }: TableSearch, rows: readonl
   const { described } = table
   const parameters = new Parameters()
   const condition = conditionOf(described.table, table.filter, filter, parameters)
-  const { schema, name, rowExpression, idExpression, textColumn } = described.table
+  const { rowExpression, idExpression, textColumn } = described.table
   const filters = [described.identity.find(rows, parameters), ...(condition === undefined ? [] : [condition])]
   const text = `SELECT ${rowExpression}, ${idExpression}, t.${quoteIdentifier(textColumn)}::pg_catalog.text
-FROM ${quoteIdentifier(schema)}.${quoteIdentifier(name)} AS t WHERE ${filters.join(' AND ')}`
+FROM ${qualified(described.table)} AS t WHERE ${filters.join(' AND ')}`
   return { text, values: parameters.values }
 }

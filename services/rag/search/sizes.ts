@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { SieveCache } from '../../cache/sieve.ts'
 import { onlyCell } from '../../postgres/cells.ts'
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified } from '../../postgres/quote.ts'
 import type { Parameters } from './parameters.ts'
 import type { DescribedTable } from './table.ts'
 import type { FilterCondition, RunStatement } from './types.ts'
@@ -51,7 +51,7 @@ export class Sizes {
 function estimate({ table, vector }: DescribedTable, condition: FilterCondition, { values }: Parameters) {
   const filter = condition === undefined ? '' : ` AND ${condition}`
   return {
-    text: `EXPLAIN (FORMAT JSON) SELECT FROM ${quoteIdentifier(table.schema)}.${quoteIdentifier(table.name)} AS t WHERE ${vector.expression} IS NOT NULL${filter}`,
+    text: `EXPLAIN (FORMAT JSON) SELECT FROM ${qualified(table)} AS t WHERE ${vector.expression} IS NOT NULL${filter}`,
     values,
   }
 }

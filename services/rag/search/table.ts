@@ -1,5 +1,5 @@
 /** A table that is searched, from its settings and what the catalog says: what stands for a row, its vector column, and the index to search that by. Pure. */
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { TableSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
 import type { CatalogColumn, CatalogIndex, CatalogTable } from './catalog.ts'
@@ -55,12 +55,10 @@ export type DescribedTable = {
   readonly warnings: readonly string[]
 }
 
-const typeName = (schema: string, name: string): string => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
-
 /** Names of types are never aliases such as `character`, which a cast would take as `character(1)`. */
 const columnType = ({ typeSchema, typeName: name, arrayName }: CatalogColumn): ColumnType => ({
-  name: typeName(typeSchema, name),
-  array: arrayName === undefined ? undefined : typeName(typeSchema, arrayName),
+  name: qualified({ schema: typeSchema, name }),
+  array: arrayName === undefined ? undefined : qualified({ schema: typeSchema, name: arrayName }),
 })
 
 export const shownName = ({ schema, name }: Pick<TableSettings, 'schema' | 'name'>): string =>

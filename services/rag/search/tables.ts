@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import { onlyCell } from '../../postgres/cells.ts'
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified } from '../../postgres/quote.ts'
 import type { TableFilter, TableSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
 import { catalogIndexes, catalogTable, indexesStatement, tableStatement } from './catalog.ts'
@@ -124,7 +124,7 @@ async function isUsed(
   const condition = conditionOf(table, filter, undefined, parameters)
   const dimensions = vector.dimensions ?? Number(/\((\d+)\)\)*$/.exec(expression)?.[1] ?? 0)
   const place = parameters.add(`[${Array.from({ length: dimensions }, () => 1).join(',')}]`, `${vector.schema}.${type}`)
-  const text = `EXPLAIN (FORMAT JSON) SELECT FROM ${quoteIdentifier(table.schema)}.${quoteIdentifier(table.name)} AS t
+  const text = `EXPLAIN (FORMAT JSON) SELECT FROM ${qualified(table)} AS t
 WHERE ${[`${vector.expression} IS NOT NULL`, ...(condition === undefined ? [] : [condition])].join(' AND ')}
 ORDER BY ${expression} OPERATOR(${vector.schema}.${operator}) ${place} LIMIT 1`
   const plan = onlyCell(await run({ text, values: parameters.values }, signal))

@@ -1,5 +1,5 @@
 /** The vector arm: SQL of the rows nearest to a vector, exactly or by an index, and the settings of the index. Pure. */
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { DescribedTable, Operator, VectorColumn, VectorIndex } from './table.ts'
 import type { FilterCondition } from './types.ts'
 
@@ -102,7 +102,7 @@ export function vectorSql(
   // Materialized, and ordered by a sum: else the planner would believe in the order of the index.
   return `WITH nearest AS MATERIALIZED (
 SELECT ${[...carried].join(', ')}
-FROM ${quoteIdentifier(table.schema)}.${quoteIdentifier(table.name)} AS t
+FROM ${qualified(table)} AS t
 WHERE ${filter}
 ORDER BY ${order} LIMIT ${isExact ? limit : plan.scanned})
 SELECT ${shown.join(', ')} FROM nearest AS t WHERE ${distanceName} <> 'NaN'${isAccepted} ORDER BY ${distanceName} + 0, ${identity.tie} LIMIT ${limit}`

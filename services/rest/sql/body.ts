@@ -1,6 +1,6 @@
 /** What is made of the rows: the bytes of the answer's body, by aggregates over `rst_rows`. */
+import { qualified } from '../../postgres/quote.ts'
 import type { BodyPlan } from '../plan/types.ts'
-import { qualified } from './statement.ts'
 
 /**
  * How the rows are shaped: whole rows, or one value each (of a function that returns a scalar), and how many the body shows: all, the only one, or the first of

@@ -1,9 +1,9 @@
 /** A function call as the source of rows. */
 
 import type { Bytes } from '../../postgres/messages.ts'
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Argument, CallArguments, Plan } from '../plan/types.ts'
-import { arrayBytes, qualified, type StatementWriter, type Value } from './statement.ts'
+import { arrayBytes, type StatementWriter, type Value } from './statement.ts'
 
 type CallPlan = Extract<Plan, { kind: 'call' }>
 

@@ -1,9 +1,9 @@
 /** Fields and conditions as SQL (Postgres manual chapter 9). */
 
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Operation } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedField } from '../plan/types.ts'
-import { arrayLiteral, qualified, type StatementWriter, wholeRow } from './statement.ts'
+import { arrayLiteral, type StatementWriter, wholeRow } from './statement.ts'
 
 const operators = {
   eq: '=',

@@ -3,11 +3,11 @@
  * becomes a JSON object of its row, a relation to many an array that is made inside the subquery; a spread hands its columns up instead.
  */
 
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Range } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedColumn, ReadNode } from '../plan/types.ts'
 import { conditionSql, fieldSql, type Scope, whereSql } from './condition.ts'
-import { digitsOf, limitSql, qualified, type StatementWriter, typeName, wholeRow } from './statement.ts'
+import { digitsOf, limitSql, type StatementWriter, typeName, wholeRow } from './statement.ts'
 
 /** A column that a spread hands to its parent. */
 type Handed = {

@@ -5,7 +5,6 @@
 
 import { type Bytes, type Parameter, piecesOf } from '../../postgres/messages.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
-import type { QualifiedName } from '../../schema-cache/types.ts'
 import { tooManyValues } from '../errors/catalogue.ts'
 
 export type Value = Parameter
@@ -14,9 +13,6 @@ export type Statement = { readonly text: string; readonly values: readonly Value
 
 /** Postgres takes 65,535 (protocol: a 16-bit count). */
 const maximumValues = 30_000
-
-export const qualified = ({ schema, name }: QualifiedName): string =>
-  `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
 
 /**
  * The row that goes by an alias, as one value. The alias alone could also be a column: Postgres prefers a column of that name, even one of an outer query

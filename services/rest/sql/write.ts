@@ -1,9 +1,9 @@
 /** Inserts, updates and deletes, with what they return. */
 
-import { quoteIdentifier } from '../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Condition, Plan, Write, WriteSource, WrittenColumn } from '../plan/types.ts'
 import { conditionSql, whereSql } from './condition.ts'
-import { arrayLiteral, qualified, type StatementWriter } from './statement.ts'
+import { arrayLiteral, type StatementWriter } from './statement.ts'
 
 type WritePlan = Extract<Plan, { kind: 'write' }>
 

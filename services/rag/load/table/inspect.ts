@@ -1,11 +1,11 @@
 /** What is in the database before a load: the extension, the table, and whether the load can write to it. */
 import type { Cells } from '../../../postgres/cells.ts'
 import { DatabaseError } from '../../../postgres/errors.ts'
-import { quoteIdentifier } from '../../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import type { TableSettings } from '../../configuration/types.ts'
 import type { LoadDatabase } from '../database.ts'
 import { LoadError } from '../errors.ts'
-import { type LoadTable, modelOfComment, ownColumns, qualified, searchColumn, type VectorShape } from './layout.ts'
+import { type LoadTable, modelOfComment, ownColumns, searchColumn, type VectorShape } from './layout.ts'
 
 /** Of a table that is there. */
 export type FoundTable = {

@@ -1,5 +1,5 @@
 /** The table that a load writes: what it is made of, and the SQL that makes it. Pure. */
-import { quoteIdentifier } from '../../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 
 type VectorType = 'vector' | 'halfvec'
 
@@ -15,9 +15,6 @@ export type LoadTable = {
 }
 
 export type VectorShape = { readonly type: VectorType; readonly dimensions: number }
-
-export const qualified = ({ schema, name }: Pick<LoadTable, 'schema' | 'name'>): string =>
-  `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
 
 export const vectorTypeSql = ({ vectorSchema }: LoadTable, type: VectorType): string =>
   `${quoteIdentifier(vectorSchema)}.${type}`

@@ -3,9 +3,9 @@
  * over file by file, so that nobody reads half a file.
  */
 import { createHash } from 'node:crypto'
-import { quoteIdentifier } from '../../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import type { Statement } from '../database.ts'
-import { type LoadTable, ownColumns, qualified, type VectorShape, vectorTypeSql } from './layout.ts'
+import { type LoadTable, ownColumns, type VectorShape, vectorTypeSql } from './layout.ts'
 
 export type StagedPassage = {
   readonly id: string

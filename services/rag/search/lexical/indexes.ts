@@ -1,7 +1,7 @@
 /** Finds the index of a table that a lexical search can use, as the catalog describes it. */
 
 import { type Cells, cellsOf, type NamedRows, type OwnStatement } from '../../../postgres/cells.ts'
-import { quoteIdentifier } from '../../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import type { SearchedTable } from '../types.ts'
 
 /**
@@ -115,11 +115,11 @@ export const policiesWarning = ({ schema, name }: SearchedTable): string =>
   `table ${schema}.${name} has row-level security for this server's role, and Postgres uses no index for words then, so only vectors are searched`
 
 /** Why a table without an index is searched by vectors alone, with the statement that creates one. */
-export function adviceFor({ schema, name, kind, textColumn }: SearchedTable): string {
+export function adviceFor(searched: SearchedTable): string {
+  const { schema, name, kind, textColumn } = searched
   if (!['r', 'p', 'm'].includes(kind)) {
     return `${schema}.${name} is not a table, so it has no index for words, and only vectors are searched`
   }
-  const table = `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
-  const statement = `CREATE INDEX ON ${table} USING gin (to_tsvector('english', ${quoteIdentifier(textColumn)}))`
+  const statement = `CREATE INDEX ON ${qualified(searched)} USING gin (to_tsvector('english', ${quoteIdentifier(textColumn)}))`
   return `table ${schema}.${name} has no index for words, so only vectors are searched; create one: ${statement}`
 }

@@ -4,9 +4,9 @@
  */
 import { z } from 'zod'
 import { type NamedRows, type OwnStatement, onlyCell } from '../../../postgres/cells.ts'
+import { qualified } from '../../../postgres/quote.ts'
 import type { SearchedTable } from '../types.ts'
 import type { InvertedIndex } from './indexes.ts'
-import { tableName } from './statements.ts'
 import { anyOf } from './tsquery.ts'
 
 /** Materialized: the planner would otherwise read the table for one row. A query that it does not know in advance gets the index. */
@@ -19,7 +19,7 @@ export const postingsStatement = (
 ${lexemes
   .map(
     (_, place) =>
-      `(WITH m AS MATERIALIZED (SELECT FROM ${tableName(table)} AS t WHERE ${vector} @@ (SELECT $${place + 1}::tsquery)) SELECT 1 FROM m LIMIT 1)`,
+      `(WITH m AS MATERIALIZED (SELECT FROM ${qualified(table)} AS t WHERE ${vector} @@ (SELECT $${place + 1}::tsquery)) SELECT 1 FROM m LIMIT 1)`,
   )
   .join('\nUNION ALL ')}`,
   values: lexemes.map(lexeme => anyOf([lexeme])),

@@ -1,6 +1,6 @@
 /** SQL of the lexical arm: what reads terms and their frequencies, and the ranked rows. Pure. */
 import type { OwnStatement } from '../../../postgres/cells.ts'
-import { quoteIdentifier } from '../../../postgres/quote.ts'
+import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import { arrayLiteral } from '../filter-condition.ts'
 import type { Parameters } from '../parameters.ts'
 import type { FilterCondition, SearchedTable } from '../types.ts'
@@ -9,9 +9,6 @@ import { lengthWeight, saturation } from './bm25.ts'
 import type { WeightedTerm } from './candidates.ts'
 import type { InvertedIndex, ParadeIndex, TextsearchIndex } from './indexes.ts'
 import { anyClause, anyOf, type Clause } from './tsquery.ts'
-
-export const tableName = ({ schema, name }: SearchedTable): string =>
-  `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
 
 /** The words of a query as the index has them: in their basic form, without stop words; the most repeated first. */
 export const termsStatement = (configuration: string | undefined, query: string, limit: number): OwnStatement => ({
@@ -30,7 +27,7 @@ export const countsStatement = (
   lexemes: readonly string[],
   limit: number,
 ): OwnStatement => ({
-  text: `SELECT (WITH m AS MATERIALIZED (SELECT FROM ${tableName(table)} AS t WHERE ${vector} @@ w.q) SELECT count(*) FROM (SELECT FROM m LIMIT ${limit}) AS c) AS rows
+  text: `SELECT (WITH m AS MATERIALIZED (SELECT FROM ${qualified(table)} AS t WHERE ${vector} @@ w.q) SELECT count(*) FROM (SELECT FROM m LIMIT ${limit}) AS c) AS rows
 FROM unnest($1::tsquery[]) WITH ORDINALITY AS w (q, number) ORDER BY w.number`,
   values: [arrayLiteral(lexemes.map(lexeme => anyOf([lexeme])))],
 })
@@ -98,7 +95,7 @@ function candidates(
   parameters: Parameters,
 ): Source {
   const matched = `${vector} @@ (SELECT ${parameters.add(anyClause(clauses), 'tsquery')})`
-  return { from: `${tableName(table)} AS t`, where: `WHERE ${conditionsOf(matched, by, condition)}` }
+  return { from: `${qualified(table)} AS t`, where: `WHERE ${conditionsOf(matched, by, condition)}` }
 }
 
 /** Rows whose vectors are computed: more than are returned, since the weights alone are not quite the order of the scores. */
@@ -127,10 +124,10 @@ function preselected(
   const scanned = parameters.add(arrayLiteral(queries), 'tsquery[]')
   const weights = parameters.add(arrayLiteral(read.map(({ weight }) => weight)), 'float8[]')
   const chosen = `SELECT c.part, c.place FROM unnest(${scanned}, ${weights}) AS w (q, weight)
-CROSS JOIN LATERAL (SELECT t.tableoid AS part, t.ctid AS place FROM ${tableName(table)} AS t WHERE ${conditionsOf(`${vector} @@ w.q`, by, condition)} OFFSET 0) AS c
+CROSS JOIN LATERAL (SELECT t.tableoid AS part, t.ctid AS place FROM ${qualified(table)} AS t WHERE ${conditionsOf(`${vector} @@ w.q`, by, condition)} OFFSET 0) AS c
 GROUP BY c.part, c.place ORDER BY sum(w.weight) DESC, c.part, c.place LIMIT ${limit}`
   return {
-    from: `(${chosen}) AS h JOIN ${tableName(table)} AS t ON t.ctid = h.place AND t.tableoid = h.part`,
+    from: `(${chosen}) AS h JOIN ${qualified(table)} AS t ON t.ctid = h.place AND t.tableoid = h.part`,
     where: '',
   }
 }
@@ -152,7 +149,7 @@ export function textsearchSql(
   const where = condition === undefined ? '' : `WHERE ${condition}\n`
   return `SELECT c.row_key, c.score FROM (
 SELECT ${table.rowExpression} AS row_key, - (${distance}) AS score
-FROM ${tableName(table)} AS t
+FROM ${qualified(table)} AS t
 ${where}ORDER BY ${distance} LIMIT ${limit}) AS c
 WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C"`
 }
@@ -173,7 +170,7 @@ export function paradeSql(
   const score = isOld ? `paradedb.score(${key})` : `pdb.score(${key})`
   return `SELECT c.row_key, c.score FROM (
 SELECT ${table.rowExpression} AS row_key, ${score}::float8 AS score
-FROM ${tableName(table)} AS t
+FROM ${qualified(table)} AS t
 WHERE ${[matched, ...(condition === undefined ? [] : [condition])].join(' AND ')}
 ORDER BY ${score} DESC LIMIT ${limit}) AS c
 ORDER BY c.score DESC, c.row_key COLLATE "C"`

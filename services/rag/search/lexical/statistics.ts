@@ -1,8 +1,8 @@
 /** What is known of a table as a whole: its rows, the length of its texts, and its frequent terms. Read from the catalog and from a few blocks, never from all rows. */
 import { type Cells, cellsOf, type NamedRows, type OwnStatement } from '../../../postgres/cells.ts'
+import { qualified } from '../../../postgres/quote.ts'
 import type { SearchedTable } from '../types.ts'
 import type { InvertedIndex } from './indexes.ts'
-import { tableName } from './statements.ts'
 
 export type TableStatistics = {
   /** Estimated. */
@@ -35,7 +35,7 @@ WHERE c.relkind <> 'p' AND (c.oid = $1::oid OR c.oid IN (SELECT relid FROM pg_ca
 
 const sampleStatement = (table: SearchedTable, vector: string, percent: number): OwnStatement => ({
   text: `SELECT count(*) AS rows, avg(length(s.v)) AS length, bool_or(length(ts_filter(setweight(s.v, 'A'), '{a}')) > 0) AS has_positions
-FROM (SELECT CASE WHEN row_number() OVER () <= ${averagedRows} THEN ${vector} END AS v FROM ${tableName(table)} AS t TABLESAMPLE SYSTEM ($1::real)) AS s`,
+FROM (SELECT CASE WHEN row_number() OVER () <= ${averagedRows} THEN ${vector} END AS v FROM ${qualified(table)} AS t TABLESAMPLE SYSTEM ($1::real)) AS s`,
   values: [percent],
 })
 
