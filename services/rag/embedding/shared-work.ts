@@ -1,5 +1,7 @@
 /** Work that several callers wait for is done once. A caller whose signal is aborted waits no more; the work itself is stopped when nobody waits for it. */
 
+import { unlessAborted } from '../../process/unless-aborted.ts'
+
 type Flight<Result> = { readonly result: Promise<Result>; readonly stop: AbortController; waiting: number }
 
 export class SharedWork<Result> {
@@ -13,13 +15,9 @@ export class SharedWork<Result> {
     signal.throwIfAborted()
     const flight = this.#flights.get(key) ?? this.#start(key, work)
     flight.waiting += 1
-    const { promise: aborted, reject } = Promise.withResolvers<never>()
-    const onAbort = () => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
     try {
-      return await Promise.race([flight.result, aborted])
+      return await unlessAborted(flight.result, signal)
     } finally {
-      signal.removeEventListener('abort', onAbort)
       flight.waiting -= 1
       if (flight.waiting === 0) this.#stop(key, flight)
     }
@@ -28,7 +26,6 @@ export class SharedWork<Result> {
   #start(key: string, work: (signal: AbortSignal) => Promise<Result>): Flight<Result> {
     const stop = new AbortController()
     const flight = { result: work(stop.signal), stop, waiting: 0 }
-    flight.result.catch(() => undefined)
     this.#flights.set(key, flight)
     return flight
   }

@@ -7,6 +7,7 @@ import type { DatabaseError } from '../../postgres/errors.ts'
 import { Pool, type PoolFigures } from '../../postgres/pool.ts'
 import { qualified } from '../../postgres/quote.ts'
 import { transact } from '../../postgres/transact.ts'
+import { unlessAborted } from '../../process/unless-aborted.ts'
 import type { PipelineSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
 import type { Filter } from '../request/filter.ts'
@@ -218,7 +219,7 @@ export class Searcher {
 
   #failure(error: unknown, signal: AbortSignal): unknown {
     if (!(error instanceof RagError) && !signal.aborted) {
-      this.#options.logger.error({ err: error, pipeline: this.#options.pipeline.name }, 'a search failed')
+      this.#options.logger.error({ err: error }, 'a search failed')
     }
     return asRagError(error, signal)
   }
@@ -264,19 +265,6 @@ export class Searcher {
       if (mayBeOfFilter(error)) return error
       throw error
     }
-  }
-}
-
-/** The work goes on: it is for others as well. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>()
-  const onAbort = () => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) onAbort()
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
   }
 }
 

@@ -1,4 +1,5 @@
 /** The time that a request has. It ends all that the request has begun, and the wait for it as well: a part that does not notice keeps no client waiting. */
+import { unlessAborted } from '../../process/unless-aborted.ts'
 import { RagError } from '../errors.ts'
 
 export class Deadline {
@@ -27,17 +28,7 @@ export class Deadline {
   }
 
   /** @throws what the work throws, or what the signal is aborted with before */
-  async race<T>(work: Promise<T>): Promise<T> {
-    const { signal } = this
-    const { promise: aborted, reject } = Promise.withResolvers<never>()
-    const onAbort = () => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    if (signal.aborted) onAbort()
-    try {
-      return await Promise.race([work, aborted])
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-      work.catch(() => {})
-    }
+  race<T>(work: Promise<T>): Promise<T> {
+    return unlessAborted(work, this.signal)
   }
 }
