@@ -240,15 +240,17 @@ function rankedHits(
   })
 }
 
+/** Sequential scans are off for this statement alone, not for those behind it in the transaction. */
+const withSettings = ({ plan, step }: ReturnType<typeof vectorStep>): readonly Step[] =>
+  plan.kind === 'approximate' ? [moreSettings(plan.settings), step, moreSettings(settingsOfExact)] : [step]
+
 async function armLists(connection: Connection, search: Search, limit: number) {
   const arms = search.tables.map(one => ({
     vector: search.vector === undefined ? undefined : vectorStep(search, one, limit, false),
     lexical: one.lexical === undefined ? undefined : stepOf(lexicalStatement(search, one, one.lexical, limit)),
   }))
   const steps = arms.flatMap(({ vector, lexical }) => [
-    ...(vector === undefined
-      ? []
-      : [...moreSettings(settingsOf(vector.plan)), vector.step, ...moreSettings(settingsOf(exact))]),
+    ...(vector === undefined ? [] : withSettings(vector)),
     ...(lexical === undefined ? [] : [lexical]),
   ])
   const results = [...(await runSteps(connection, [beginStep, settingsStep(planning(search)), ...steps]))]

@@ -20,28 +20,17 @@ const common: readonly Setting[] = [
   ['jit', 'off'],
 ]
 
-/** Settings until the transaction ends. Steps that run together without BEGIN are one transaction. */
 /** How many rows pass a filter depends on its values: each search with one is planned for them. */
 export const filtered: readonly Setting[] = [['plan_cache_mode', 'force_custom_plan']]
 
-export const settingsStep = (settings: readonly Setting[] = []): Step => {
-  const all = [...common, ...settings]
-  return {
-    text: `SELECT ${all.map(([name], place) => `pg_catalog.set_config('${name}', $${place + 1}, true)`).join(', ')}`,
-    values: all.map(([, value]) => value),
-  }
-}
-
 /** Further settings, in a transaction that has the common ones. */
-export const moreSettings = (settings: readonly Setting[]): readonly Step[] =>
-  settings.length === 0
-    ? []
-    : [
-        {
-          text: `SELECT ${settings.map(([name], place) => `pg_catalog.set_config('${name}', $${place + 1}, true)`).join(', ')}`,
-          values: settings.map(([, value]) => value),
-        },
-      ]
+export const moreSettings = (settings: readonly Setting[]): Step => ({
+  text: `SELECT ${settings.map(([name], place) => `pg_catalog.set_config('${name}', $${place + 1}, true)`).join(', ')}`,
+  values: settings.map(([, value]) => value),
+})
+
+/** Settings until the transaction ends. Steps that run together without BEGIN are one transaction. */
+export const settingsStep = (settings: readonly Setting[] = []): Step => moreSettings([...common, ...settings])
 
 export const commitStep: Step = { text: 'COMMIT', values: [], isUnnamed: true }
 export const beginStep: Step = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [], isUnnamed: true }
