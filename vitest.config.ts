@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { UnlistedSkips } from './.ci/reporter.ts'
 
 const report = process.env.ESPALIER_TEST_REPORT
 
@@ -23,6 +24,8 @@ export default defineConfig({
     // A poll ends as soon as it holds; how long that takes is the machine's to say.
     expect: { poll: { timeout: 30_000 } },
     hookTimeout: 120_000,
-    reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
+    reporters: report
+      ? ['default', ['json', { outputFile: report }], new UnlistedSkips()]
+      : ['default', new UnlistedSkips()],
   },
 })

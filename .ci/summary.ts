@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
+import { listedSkips } from './listed-skips.ts'
 
 const reportSchema = z.object({
   numFailedTestSuites: z.number(),
@@ -21,11 +22,6 @@ const reportSchema = z.object({
 })
 
 const paths = process.argv.slice(2)
-const listed = new Set(
-  [...readFileSync(new URL('../docs/skipped-tests.md', import.meta.url), 'utf8').matchAll(/^- `([^`]+)`/gm)].map(
-    match => match[1],
-  ),
-)
 
 function read(path: string): z.output<typeof reportSchema> | undefined {
   try {
@@ -41,7 +37,7 @@ const files = reports.flatMap(report => report?.testResults ?? [])
 const tests = files.flatMap(file => file.assertionResults)
 const count = (...statuses: string[]): number => tests.filter(test => statuses.includes(test.status)).length
 const skipped = tests.filter(test => test.status !== 'passed' && test.status !== 'failed')
-const unlisted = skipped.filter(test => !listed.has(test.fullName))
+const unlisted = skipped.filter(test => !listedSkips.has(test.fullName))
 const brokenFiles = files.filter(
   file =>
     file.assertionResults.length === 0 ||
@@ -51,7 +47,7 @@ const brokenFiles = files.filter(
 const shownOf = (message: string): string => message.split('\n').slice(0, 12).join('\n').slice(0, 1_500)
 
 for (const test of skipped)
-  console.log(`skipped${listed.has(test.fullName) ? '' : ', and not listed'}: ${test.fullName}`)
+  console.log(`skipped${listedSkips.has(test.fullName) ? '' : ', and not listed'}: ${test.fullName}`)
 for (const file of brokenFiles) console.log(`did not run: ${file.name}`)
 for (const file of files) {
   for (const test of file.assertionResults) {
