@@ -61,6 +61,9 @@ export const childNames = {
   prebranch: (branchId: string): string => `prebranch-${digitsOf(branchId)}`,
 } as const
 
+/** The immutable Secret with the keys of a service that the API wrote. `random`: 8 hexadecimal digits, others with each change. */
+export const serviceKeysName = (id: string, random: string): string => `${base(id)}-keys-${random}`
+
 /** A member, as the names of its objects say it. `digits`: the first 16 of its owner's id. */
 export type NamedMember = { digits: string; incarnation: number; number: number }
 

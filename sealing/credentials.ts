@@ -94,9 +94,12 @@ export class SealError extends Error {
   override readonly name = 'SealError'
 }
 
+/** Whether a value claims to be sealed. Only `open` tells whether it is. */
+export const isSealed = (value: string): boolean => value.startsWith(prefix)
+
 /** @throws SealError where the value was sealed by another key or for another place, or was changed since. */
 export function open(key: Uint8Array, place: string, sealed: string): string {
-  if (!sealed.startsWith(prefix)) throw new SealError(`the value at ${place} is not sealed`)
+  if (!isSealed(sealed)) throw new SealError(`the value at ${place} is not sealed`)
   const bytes = Buffer.from(sealed.slice(prefix.length), 'base64url')
   try {
     const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12), { authTagLength: 16 })
