@@ -31,6 +31,7 @@ import {
   type Runtime,
   RuntimeError,
   startRuntime,
+  withServicesImage,
 } from './runtime/index.ts'
 import { pathsOf, type Settings } from './settings.ts'
 import { openStore, protections, type Store } from './store/index.ts'
@@ -100,6 +101,10 @@ const fullMessage = (home: string): string =>
 
 const postgresImage = (major: PgVersion): string => `postgres:${major}`
 
+function imagesOf({ home, runAs: owner }: Settings): ImageResolver {
+  return withServicesImage(createPostgresImages({ home, owner }), { home, owner, names: pathsOf(home).serviceNames })
+}
+
 /** Checks that a Postgres of the default version is installed. */
 async function assertPostgres(images: ImageResolver): Promise<void> {
   try {
@@ -128,7 +133,7 @@ type Start = {
 export async function startInstallation(
   settings: Settings,
   logger: Logger,
-  images: ImageResolver = createPostgresImages({ home: settings.home, owner: settings.runAs }),
+  images: ImageResolver = imagesOf(settings),
 ): Promise<Installation> {
   await assertCanStart(settings, logger, images)
   const teardown = new Teardown()
@@ -230,6 +235,7 @@ async function startPods(
   const runtime = await startRuntime({
     cluster: store.connect('espalier-runtime'),
     directory: pathsOf(home).runtime,
+    namesFile: pathsOf(home).serviceNames,
     ...{ images, runAs, pool },
     logger: logger.child({ part: 'runtime' }),
   })

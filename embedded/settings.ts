@@ -97,6 +97,7 @@ function userToRunAs(wanted: string | undefined, passwd: string): NonNullable<Se
 export const pathsOf = (home: string) => ({
   store: join(home, 'store'),
   runtime: join(home, 'runtime'),
+  serviceNames: join(home, 'binaries', 'service-names'),
   auditLog: join(home, 'audit.log'),
   tokenKey: join(home, 'token-key.json'),
 })

@@ -22,6 +22,7 @@ import { readContainerLog } from './logs/read.ts'
 import { keepLogs } from './logs/retention.ts'
 import { type AddressPool, claimAddresses } from './network/addresses.ts'
 import { createEndpointsFeed, type Endpoints, type EndpointsFeed } from './network/endpoints.ts'
+import { createNamesFile } from './network/names.ts'
 import { type Address, createServiceResolver, type ServicesOptions, type Target } from './network/services.ts'
 import { type BackoffLimits, defaultBackoff } from './pods/backoff.ts'
 import { type Kubelet, startKubelet } from './pods/kubelet.ts'
@@ -41,6 +42,7 @@ import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
 export { RuntimeError } from './errors.ts'
 export { createPostgresImages, imageHasPgvector } from './images/postgres.ts'
 export type { ImageResolver } from './images/resolver.ts'
+export { withServicesImage } from './images/services.ts'
 export type { Endpoints } from './network/endpoints.ts'
 export type { Copies } from './pool/index.ts'
 
@@ -48,6 +50,8 @@ export type RuntimeOptions = {
   cluster: Cluster
   directory: string
   images: ImageResolver
+  /** Where to keep the names of Services (network/names.ts). Omitted: nowhere. */
+  namesFile?: string | undefined
   /** Where this process is root: the user that workloads run as. */
   runAs?: Owner | undefined
   /** Whether to make a pool where the file system of the directory cannot share blocks (pool/). */
@@ -167,6 +171,10 @@ async function run(options: RuntimeOptions, prepared: Prepared): Promise<Runtime
   }
   const feed = createEndpointsFeed(network)
   endpoints = feed
+  if (options.namesFile !== undefined)
+    feed.follow(
+      createNamesFile(options.namesFile, error => logger.warn({ err: error }, 'cannot write the names of Services')),
+    )
   await started.started
   return {
     copies: prepared.pool.copies,

