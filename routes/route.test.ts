@@ -114,11 +114,11 @@ describe('a route', () => {
 })
 
 describe('a route by host name', () => {
-  const host = 'rest.shop-1.db.test'
-  const route = {
-    ...{ kind: 'http', databaseId: '9b2f7a6e', label: 'shop-1', host, rules: [] },
-    target: { namespace: 'tenant', service: 'rest', port: 3000 },
-  }
+  const host = 'shop-1.db.test'
+  const rest = { service: 'rest', target: { namespace: 'tenant', service: 'db-1-rest', port: 3000 }, rules: [] }
+  const mcp = { ...rest, service: 'mcp', bridgePort: 8090, unavailable: 'suspended' }
+  const rag = { ...rest, service: 'rag', rules: ['203.0.113.0/24'], tokenDigest: 'ab'.repeat(32) }
+  const route = { kind: 'http', databaseId: '9b2f7a6e', label: 'shop-1', host, services: [rest, mcp, rag] }
   const read = (value: unknown, name = httpRouteName(host)) =>
     readAnyRoute({ metadata: { name }, data: { 'route.json': JSON.stringify(value) } })
 
@@ -133,9 +133,24 @@ describe('a route by host name', () => {
     })
   })
   test.each<[string, unknown, RegExp]>([
-    ['of another host', { ...route, host: 'other.db.test' }, /^route\.json\.host: must be rest/],
+    ['of another host', { ...route, host: 'other.db.test' }, /^route\.json\.host: must be shop/],
     ['of no kind', { ...route, kind: undefined }, /^route\.json\.kind: ./],
     ['that has a port', { ...route, port: 5432 }, /^route\.json: ./],
+    ['that has rules of its own', { ...route, rules: [] }, /^route\.json: ./],
+    ['without services', { ...route, services: undefined }, /^route\.json\.services: ./],
+    ['of an unknown service', { ...route, services: [{ ...rest, service: 'grpc' }] }, /^route\.json\.services\.0\./],
+    ['of a service twice', { ...route, services: [rest, rest] }, /^route\.json\.services: one service of each type/],
+    ['of a service without rules', { ...route, services: [{ ...rest, rules: undefined }] }, /services\.0\.rules: ./],
+    ['with a rule that is none', { ...route, services: [{ ...rest, rules: ['any'] }] }, /services\.0\.rules\.0: ./],
+    [
+      'with 51 rules',
+      { ...route, services: [{ ...rest, rules: Array(51).fill('127.0.0.1') }] },
+      /services\.0\.rules: /,
+    ],
+    ['of a bridge of rest', { ...route, services: [{ ...rest, bridgePort: 1 }] }, /bridgePort: only mcp has a bridge/],
+    ['with a token', { ...route, services: [{ ...rag, tokenDigest: 'secret' }] }, /services\.0\.tokenDigest: ./],
+    ['of an unknown state', { ...route, services: [{ ...rest, unavailable: 'maybe' }] }, /services\.0\.unavailable/],
+    ['with an unknown key', { ...route, services: [{ ...rest, public: true }] }, /^route\.json\.services\.0: ./],
   ])('%s is none, and says why', (_, value, problem) => {
     expect(read(value)).toEqual({ kind: 'http', host, problem: expect.stringMatching(problem) })
   })
@@ -146,8 +161,11 @@ describe('a route by host name', () => {
     },
   )
   test('does not make a port route of what has a kind', () => {
-    const { host: _, ...rest } = route
-    expect(read({ ...rest, port: 5432 }, 'route-5432')).toMatchObject({ kind: 'port', problem: expect.any(String) })
+    const { host: _, services: _services, ...others } = route
+    expect(read({ ...others, target: rest.target, rules: [], port: 5432 }, 'route-5432')).toMatchObject({
+      kind: 'port',
+      problem: expect.any(String),
+    })
   })
 })
 

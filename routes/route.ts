@@ -16,28 +16,60 @@ import { z } from 'zod'
 import { ipv4Cidr } from '../crds/fields.ts'
 import type { ObjectMeta } from '../crds/metadata.ts'
 
+/** The Service that connections go to. */
+const target = z.strictObject({ namespace: z.string(), service: z.string(), port: z.int().min(1).max(65535) })
 const common = {
   databaseId: z.string(),
   /** Names the endpoint in logs and in denials: the host label. */
   label: z.string(),
-  /** The Service that connections go to. */
-  target: z.strictObject({ namespace: z.string(), service: z.string(), port: z.int().min(1).max(65535) }),
-  /** Masked CIDR blocks; none closes the endpoint. */
-  rules: z.array(ipv4Cidr).max(50),
 }
+/** Masked CIDR blocks; none closes the endpoint. */
+const rules = z.array(ipv4Cidr).max(50)
 /** It has no `kind`: gateways from before there were several refuse a key that they do not know. */
-const portRoute = z.strictObject({ ...common, port: z.int().min(1).max(65535) })
+const portRoute = z.strictObject({ ...common, target, rules, port: z.int().min(1).max(65535) })
 /** Lower case, and short enough for a ConfigMap's name. */
 const hostName = z
   .string()
   .max(230)
   .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/)
-const httpRoute = z.strictObject({ ...common, kind: z.literal('http'), host: hostName })
+
+export const serviceTypes = ['mcp', 'rest', 'rag'] as const
+const httpService = z
+  .strictObject({
+    service: z.enum(serviceTypes),
+    target,
+    /** The port of the bridge beside the tool server, under the same Service. */
+    bridgePort: z.int().min(1).max(65535).optional(),
+    rules,
+    /** SHA-256 of the bearer token in hexadecimal digits. Without it no request to `rag` is forwarded. */
+    tokenDigest: z
+      .string()
+      .regex(/^[0-9a-f]{64}$/)
+      .optional(),
+    /** Set where the service cannot answer now; the gateway then answers in its place. */
+    unavailable: z.enum(['suspended', 'starting']).optional(),
+  })
+  .refine(each => each.bridgePort === undefined || each.service === 'mcp', {
+    path: ['bridgePort'],
+    error: 'only mcp has a bridge',
+  })
+const httpRoute = z.strictObject({
+  ...common,
+  kind: z.literal('http'),
+  host: hostName,
+  /** At most one of each type. */
+  services: z
+    .array(httpService)
+    .max(serviceTypes.length)
+    .refine(all => new Set(all.map(each => each.service)).size === all.length, 'one service of each type at most'),
+})
 
 /** A route by port. */
 export type Route = z.output<typeof portRoute>
-/** A route by the host name of HTTP requests. No gateway serves these yet. */
-type HttpRoute = z.output<typeof httpRoute>
+/** A route by the host name of HTTP requests: the services of one database or branch. */
+export type HttpRoute = z.output<typeof httpRoute>
+export type HttpService = HttpRoute['services'][number]
+export type ServiceType = HttpService['service']
 export type RouteTarget = Route['target']
 
 export const routeName = (port: number): string => `route-${port}`
