@@ -6,8 +6,8 @@ import { childNames, tenantNamespace } from '../../crds/index.ts'
 import { gatewayHost } from '../../embedded/catalog.ts'
 import { startInstallation } from '../../embedded/installation.ts'
 import { findFreeRange } from '../../embedded/ports.ts'
-import { createPostgresImages } from '../../embedded/runtime/index.ts'
-import { readSettings } from '../../embedded/settings.ts'
+import { createPostgresImages, withServicesImage } from '../../embedded/runtime/index.ts'
+import { pathsOf, readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
 import { postgresDirectory } from '../../operator/postgres/testing/directory.ts'
 import { installationHome } from '../../operator/postgres/testing/install.ts'
@@ -34,7 +34,8 @@ export async function startEmbedded({
   }
   const logger = pino({ level: process.env.ESPALIER_LOG ?? 'error' }, pino.destination(2))
   const settings = readSettings(environment)
-  const images = createPostgresImages({ home: installationHome(settings.runAs), owner: settings.runAs })
+  const shared = { home: installationHome(settings.runAs), owner: settings.runAs }
+  const images = withServicesImage(createPostgresImages(shared), { ...shared, names: pathsOf(home).serviceNames })
   const installation = await startInstallation(settings, logger, images)
   const cluster = installation.store.connect('kubectl')
   const token = (tenant = 'e2e', claims = {}) => mintToken(home, { tenant, subject: 'e2e', expiresIn: 3600, claims })

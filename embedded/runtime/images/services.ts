@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import { chmod, cp, mkdir, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, rename, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -40,9 +40,10 @@ export const servicePackages = [
 ]
 
 type Options = {
+  /** Where copies are kept. */
   home: string
   owner?: Owner | undefined
-  /** The file with the names of Services (network/names.ts). */
+  /** The file with the names of Services (network/names.ts). The command is kept beside it. */
   names: string
 }
 
@@ -70,11 +71,13 @@ async function makeCommand(copies: Copies, { owner, names }: Options): Promise<s
   const preload = pathToFileURL(owner === undefined ? namesModule : join(root, 'service-names.mjs'))
   preload.searchParams.set('names', names)
   const script = `#!/bin/sh\nexec ${quoted(node)} --import ${quoted(preload.href)} ${quoted(join(root, 'bin/espalier.mjs'))} "$@"\n`
-  return await copies.copyOnce(`command-${hashOf([script])}`, async target => {
-    await mkdir(target)
-    await writeFile(join(target, 'espalier'), script)
-    await chmod(join(target, 'espalier'), 0o755)
-  })
+  const directory = join(dirname(names), 'command')
+  await mkdir(directory, { recursive: true, mode: 0o755 })
+  const file = join(directory, 'espalier')
+  await writeFile(`${file}.new`, script)
+  await chmod(`${file}.new`, 0o755)
+  await rename(`${file}.new`, file)
+  return directory
 }
 
 const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
