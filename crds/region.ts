@@ -49,6 +49,18 @@ export const region = declareKind({
             last: z.int().min(1).max(65535).describe('The last port.'),
           })
           .describe('The ports of the gateway. Each database and each branch takes one.'),
+        https: z
+          .strictObject({
+            port: z.int().min(1).max(65535).default(443).describe('The port that clients connect to.'),
+            host: z
+              .string()
+              .min(1)
+              .max(253)
+              .optional()
+              .describe('What clients connect to where they cannot resolve names below the domain. Omitted: `host`.'),
+          })
+          .optional()
+          .describe('How clients reach services over HTTPS. Omitted: the region serves none.'),
       })
       .describe('The gateway that clients connect through.')
       .meta({
@@ -56,6 +68,20 @@ export const region = declareKind({
           { rule: 'self.ports.first <= self.ports.last', message: 'ports.first must not be above ports.last' },
         ],
       }),
+    certificate: z
+      .strictObject({
+        secretName: z
+          .string()
+          .min(1)
+          .max(253)
+          .describe(
+            'A Secret of the type kubernetes.io/tls in the system namespace, with a certificate for *.<domain>. The operator sees it by its label `espalier.dev/component: gateway-certificate`.',
+          ),
+      })
+      .optional()
+      .describe(
+        "The certificate of the region's services. Omitted: the operator issues one from the installation's authority.",
+      ),
     maintenance: z
       .strictObject({
         schedule: z
