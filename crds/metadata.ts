@@ -53,6 +53,10 @@ export const labels = {
   role: 'espalier.dev/role',
   /** The number of the member that a child belongs to; absent on the first member's. */
   member: 'espalier.dev/member',
+  /** On the objects of a service: `mcp`, `rest` or `rag`. */
+  service: 'espalier.dev/service',
+  /** On the pods and the Deployment of a service: the digest of what they run with. The selector of its Service has it. */
+  configuration: 'espalier.dev/configuration',
   /** On a Task: the id of its subject. */
   subject: 'espalier.dev/subject',
   managedBy: 'app.kubernetes.io/managed-by',

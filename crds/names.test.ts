@@ -33,6 +33,20 @@ test('children are named by the first 16 digits of any id', () => {
   expect(childNames.claim(byTime, 1)).toBe('db-019c1f2a5b3c7d4e-1-data')
 })
 
+test("the objects of a service are named by its database, type, content and id, and parse as no member's", () => {
+  const names = [
+    childNames.serviceAddress(random, 'mcp'),
+    childNames.serviceWorkload(random, 'rest', '0123456789abcdef'),
+    childNames.serviceSecret(random, '89abcdef'),
+  ]
+  expect(names).toEqual([
+    'db-d0e6be7df4c44f9e-mcp',
+    'db-d0e6be7df4c44f9e-rest-0123456789',
+    'db-d0e6be7df4c44f9e-s-89abcdef',
+  ])
+  for (const name of names) expect(parseMemberName('statefulSet', name)).toBeUndefined()
+})
+
 test('a branch is named after its database and its own id, and that name is its host label', () => {
   expect(branchName('shop', byTime)).toBe('shop-93a4b5c6')
   expect(branchHostLabel('shop-93a4b5c6', byTime)).toBe('shop-93a4b5c6')

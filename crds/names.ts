@@ -42,6 +42,9 @@ export const firstMember = 0
 const member = (databaseId: string, incarnation: number, number: number): string =>
   `${base(databaseId)}-${incarnation}${number === firstMember ? '' : `-m${number}`}`
 
+/** How many digits of its digest the name of a service's Deployment ends with. */
+const workloadDigits = 10
+
 export const childNames = {
   service: base,
   /** The StatefulSet of one member; its pod is this with `-0`. */
@@ -52,6 +55,13 @@ export const childNames = {
     `${member(id, incarnation, number)}-config`,
   credentials: (id: string): string => `${base(id)}-credentials`,
   tls: (id: string): string => `${base(id)}-tls`,
+  /** The Service, NetworkPolicy and disruption budget of one service of a database: of `mcp`, `rest` or `rag`. */
+  serviceAddress: (id: string, type: string): string => `${base(id)}-${type}`,
+  /** The Deployment of a service, and the immutable Secret with its configuration. `digest`: of both. */
+  serviceWorkload: (id: string, type: string, digest: string): string =>
+    `${base(id)}-${type}-${digest.slice(0, workloadDigits)}`,
+  /** What the operator minted for a service. `serviceId`: as the spec has it. */
+  serviceSecret: (id: string, serviceId: string): string => `${base(id)}-s-${serviceId}`,
   task: (taskId: string): string => `task-${taskId}`,
   /** The VolumeSnapshot of a backup, by the backup's own id. */
   snapshot: (backupId: string): string => `bkp-${backupId.replaceAll('-', '')}`,

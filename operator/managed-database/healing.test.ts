@@ -5,13 +5,13 @@ import type { KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
 import { childNames, labels, rotationAnnotations, systemNamespace } from '../../crds/index.ts'
 import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { systemIdentifierAnnotation } from '../member/storage/claim.ts'
-import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
+import { condition, hasCondition, isPhase, type NamedChild, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, testNamespace } from '../testing/installation.ts'
 
 const it = useInstallation()
 const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }
 
-const remove = async (kind: KindName, database: string, child: keyof typeof childNames) => {
+const remove = async (kind: KindName, database: string, child: NamedChild) => {
   const found = await it.child(kind, database, child)
   await it.cluster().delete(kind, { namespace: testNamespace, name: found?.metadata.name ?? '' })
   return found?.metadata.uid

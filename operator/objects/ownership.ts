@@ -39,7 +39,16 @@ export type Owner = {
   hostLabel: string
 }
 
-export type Component = 'postgres' | 'credentials' | 'tls' | 'route' | 'snapshot' | 'verification' | 'connection'
+export type Component =
+  | 'postgres'
+  | 'credentials'
+  | 'tls'
+  | 'route'
+  | 'snapshot'
+  | 'verification'
+  | 'connection'
+  | 'service'
+  | 'service-token'
 
 type Owning = { kind: OwnerKind; metadata: ObjectMeta; status?: { domain?: string | undefined } | undefined }
 

@@ -3,7 +3,7 @@ import { afterEach, beforeAll } from 'vitest'
 import type { Draft, KindName, Kinds } from '../../cluster/index.ts'
 import { apiVersion, type Branch, childNames, labels } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import type { useInstallation } from './fixture.ts'
+import type { NamedChild, useInstallation } from './fixture.ts'
 import { eventually, giveSnapshots, testNamespace } from './installation.ts'
 
 /** A branch as `kubectl apply` would send it; `id` as the API would label it. */
@@ -62,7 +62,7 @@ export function useBranches(it: ReturnType<typeof useInstallation>) {
     await it.cluster().create('Branch', branchDraft(name, { name: database, id: await it.idOf(database) }, spec))
   }
   const isPhase = (phase: string) => (branch: Branch) => branch.status?.phase === phase
-  const child = async <K extends KindName>(kind: K, name: string, which: keyof typeof childNames) =>
+  const child = async <K extends KindName>(kind: K, name: string, which: NamedChild) =>
     it.cluster().get(kind, at(childNames[which](await idOf(name), 1))) as Promise<Kinds[K] | undefined>
 
   return {

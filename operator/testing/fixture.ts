@@ -23,6 +23,9 @@ import {
   testNamespace,
 } from './installation.ts'
 
+/** A child that is named by its owner's id, or by its incarnation as well. */
+export type NamedChild = Exclude<keyof typeof childNames, 'serviceAddress' | 'serviceWorkload' | 'serviceSecret'>
+
 type OperatorOptions = Parameters<typeof startTestOperator>[1]
 
 export function useInstallation(operatorOptions: OperatorOptions = {}) {
@@ -84,11 +87,7 @@ export function useInstallation(operatorOptions: OperatorOptions = {}) {
         found => found === undefined,
       ),
     /** The child of a database, by the function that names it. */
-    child: async <K extends KindName>(
-      kind: K,
-      name: string,
-      child: keyof typeof childNames,
-    ): Promise<Kinds[K] | undefined> =>
+    child: async <K extends KindName>(kind: K, name: string, child: NamedChild): Promise<Kinds[K] | undefined> =>
       cluster().get(kind, { namespace: testNamespace, name: childNames[child](await idOf(name), 1) }),
     /** Deletes a claim past all that protects it, as an administrator's hand may. */
     deleteClaimByForce: async (key: { namespace: string; name: string }): Promise<void> => {
