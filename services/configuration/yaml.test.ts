@@ -27,6 +27,14 @@ test('variables and aliases are replaced if an environment is given', () => {
   expect(problemsOf(text)).toEqual(['b, line 2: must not be an alias'])
 })
 
+test('a variable whose dollar sign is doubled is text', () => {
+  expect(read(`a: $\${NAME}\nb: "$$\${NAME} \${NAME}"\nc: $$`, { NAME: 'x' }).root).toEqual({
+    a: `\${NAME}`,
+    b: `$\${NAME} x`,
+    c: '$$',
+  })
+})
+
 test.each([
   ['a: [', /^the file, line 1: is not YAML/],
   ['- 1', /^the file, line 1: must be a table of keys$/],

@@ -111,11 +111,12 @@ class Reader {
     return Object.fromEntries(entries)
   }
 
-  /** Replaces `${NAME}`; a `$` by itself stays. */
+  /** Replaces `${NAME}`, and `$${NAME}` by the text `${NAME}`; a `$` by itself stays. */
   #expand(text: string, path: Path, offset: number): string {
     const environment = this.#environment
     if (environment === undefined) return text
-    return text.replace(/\$\{([A-Za-z_]\w*)\}/g, (_, name: string) => {
+    return text.replace(/\$?\$\{([A-Za-z_]\w*)\}/g, (found, name: string) => {
+      if (found.startsWith('$$')) return found.slice(1)
       const value = environment[name]
       if (value === undefined) this.#refuse(path, offset, `needs the environment variable ${name}, which is not set`)
       return value ?? ''

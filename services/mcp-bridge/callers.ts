@@ -44,12 +44,15 @@ export function requiredToken(authorization: string | undefined): string {
 export const invalidToken = (): BridgeRefusal =>
   new BridgeRefusal({ status: 401, isMissing: false }, 'the token is invalid or has expired')
 
-/** Every configured token is compared, so that the time tells nothing. */
-export function byConfiguredTokens(tokens: readonly ConfiguredToken[]): Authenticate {
+/** Every configured token is compared, so that the time tells nothing. `others`: decides on a token that is none of these. */
+export function byConfiguredTokens(
+  tokens: readonly ConfiguredToken[],
+  others: Authenticate = () => Promise.reject(invalidToken()),
+): Authenticate {
   return async authorization => {
     const hash = createHash('sha256').update(requiredToken(authorization)).digest()
     const [found] = tokens.filter(token => timingSafeEqual(token.sha256, hash))
-    if (found === undefined) throw invalidToken()
+    if (found === undefined) return await others(authorization)
     const principal = `token:${found.name}`
     return { kind: 'token', principal, username: undefined, scopes: new Set(found.scopes), session: principal }
   }

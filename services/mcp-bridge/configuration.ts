@@ -109,8 +109,9 @@ function authenticationOf({ auth }: Given['server'], { refuse }: Checks): Bridge
   const where = 'server.auth.bearer.valid_tokens'
   if (type === 'bearer' && bearer.validTokens === undefined)
     refuse(where, 'must be given where server.auth.type is bearer')
-  if (type !== 'bearer' && bearer.validTokens !== undefined) refuse(where, 'is only for server.auth.type: bearer')
-  return type === 'bearer' ? { type, tokens: tokensOf(bearer.validTokens ?? []) } : { type }
+  if (type === 'none' && bearer.validTokens !== undefined)
+    refuse(where, 'is only for server.auth.type: bearer or oauth')
+  return type === 'none' ? { type } : { type, tokens: tokensOf(bearer.validTokens ?? []) }
 }
 
 type InFolder = (path: string) => string

@@ -43,10 +43,11 @@ async function authorizationServer(settings: OAuthSettings, logger: Logger): Pro
 function authenticator(settings: BridgeSettings, oauth: AuthorizationServer | undefined): Authenticate {
   const { authentication } = settings
   if (authentication.type === 'none') return allowAnyone
-  if (authentication.type === 'bearer') return byConfiguredTokens(authentication.tokens)
+  const { tokens } = authentication
+  if (authentication.type === 'bearer') return byConfiguredTokens(tokens)
   // Checked when the configuration was read.
   if (oauth === undefined) throw new Error('authentication by OAuth without an authorization server')
-  return oauth.authenticate
+  return tokens.length === 0 ? oauth.authenticate : byConfiguredTokens(tokens, oauth.authenticate)
 }
 
 function health(backend: Backend): HttpResponse {

@@ -19,8 +19,7 @@ export type BridgeSettings = {
   readonly maximumStreams: number
   readonly authentication:
     | { readonly type: 'none' }
-    | { readonly type: 'bearer'; readonly tokens: readonly ConfiguredToken[] }
-    | { readonly type: 'oauth' }
+    | { readonly type: 'bearer' | 'oauth'; readonly tokens: readonly ConfiguredToken[] }
   readonly subprocess: SubprocessSettings
   readonly requestTimeoutMs: number
   readonly maximumInFlight: number

@@ -40,6 +40,7 @@ export type Address = {
   readonly hosts: readonly Host[]
   readonly user: string
   readonly database: string
+  /** Or several, each on a line of its own, newest first. */
   readonly password: string | undefined
   /** Asked where there is no password. */
   readonly passwordFile: string

@@ -90,6 +90,14 @@ const at = (postgres: TestPostgres, rest: string, host = 'db.test') =>
   `host=${host} hostaddr=127.0.0.1 port=${postgres.port} ${rest}`
 const root = () => `sslrootcert=${file('ca.crt')}`
 
+test('of several passwords, each on a line of its own, the first that Postgres accepts is used', async () => {
+  const right = encodeURIComponent(password)
+  const text = (passwords: string) => `postgresql://by_scram:${passwords}@127.0.0.1:${secure.port}`
+  expect(await made(text(`newer%0A${right}`))).toBe('TLS')
+  expect(await made(text(`${right}%0Aolder`))).toBe('TLS')
+  await expect(made(text('newer%0Aolder'))).rejects.toMatchObject({ sqlState: '28P01' })
+})
+
 describe('sslmode', () => {
   const all = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']
   const outcomes = {

@@ -67,7 +67,22 @@ const encryptions: Record<SslMode, readonly [boolean, boolean?]> = {
   'verify-full': [true],
 }
 
+/** Several passwords are tried in their order: while one replaces the other, Postgres has either. */
 async function connectTo(address: Address, host: Host): Promise<pg.Client> {
+  const passwords = address.password?.split('\n').filter(one => one !== '') ?? []
+  for (const password of passwords.slice(0, -1)) {
+    try {
+      return await connectWith({ ...address, password }, host)
+    } catch (error) {
+      if (failureOf(error).sqlState !== wrongPassword) throw error
+    }
+  }
+  return await connectWith({ ...address, password: passwords.at(-1) ?? address.password }, host)
+}
+
+const wrongPassword = '28P01'
+
+async function connectWith(address: Address, host: Host): Promise<pg.Client> {
   const [first, second] = encryptions[isSocket(host) ? 'disable' : address.tls.mode]
   try {
     return await attempt(address, host, first)
@@ -126,7 +141,10 @@ async function attempt(address: Address, host: Host, isEncrypted: boolean): Prom
 function passwordFor({ password, passwordFile, user, database }: Address, { name, port }: Host): string {
   const found = password ?? readPasswordFile(passwordFile, { name, port, user, database })
   if (found === undefined)
-    throw new ConnectionFailure('the server asks for a password, and there is none for this host and user', '28P01')
+    throw new ConnectionFailure(
+      'the server asks for a password, and there is none for this host and user',
+      wrongPassword,
+    )
   return found
 }
 

@@ -177,6 +177,21 @@ describe('from registration to a call', () => {
   })
 })
 
+test('tokens of the configuration are accepted beside those of the authorization server', async () => {
+  const token = 'configured-token-of-a-machine'
+  const auth = { type: 'oauth', bearer: { valid_tokens: [token] } }
+  const both = await startTestBridge({ server: { auth }, oauth_server: oauth() })
+  try {
+    const ask = (sent: string) => both.post({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, bearer(sent), '/mcp')
+    expect((await ask(token)).status).not.toBe(401)
+    expect((await ask('another-token-of-a-machine')).status).toBe(401)
+    const { client_id = '' } = await register(both)
+    expect((await ask((await tokensFor(both, client_id)).access_token ?? '')).status).not.toBe(401)
+  } finally {
+    await both.stop()
+  }
+})
+
 describe('tokens', () => {
   const refresh = (client_id: string, refresh_token = '', more = {}) =>
     postForm(bridge, '/oauth/token', { grant_type: 'refresh_token', refresh_token, client_id, ...more })
