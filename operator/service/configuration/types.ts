@@ -14,7 +14,7 @@ export type ServiceSettings = {
   trustedProxies: readonly string[]
 }
 
-/** Quantities of Kubernetes, of all containers of the pod together. */
+/** Quantities of Kubernetes, of each container of the pod: `mcp` has two. A probe is a process of its own beside the server. */
 export type ServiceResources = {
   requests: Readonly<Record<'cpu' | 'memory', string>>
   limits: Readonly<Partial<Record<'cpu' | 'memory', string>>>
@@ -46,8 +46,8 @@ export type Rendering =
   | { kind: 'refused'; type: ServiceType; fields: readonly string[]; message: string }
 
 export type RenderedService = {
-  /** Content of the immutable Secret, mounted read-only at `configurationDirectory`. */
-  files: Readonly<Record<string, string>>
+  /** Content of the immutable Secret, mounted read-only at `configurationDirectory`. Made when it is read: hashing passwords takes 0.1 s each. */
+  readonly files: Readonly<Record<string, string>>
   containers: readonly ServiceContainer[]
   /** Directories on an emptyDir: the root file system is read-only. */
   writable: readonly string[]

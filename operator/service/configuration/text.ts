@@ -1,0 +1,37 @@
+/** Configuration files as text. Values come from users: none of them can add a key, or name a variable of the environment. */
+
+/** In a file whose server replaces `${NAME}`: the only values where it does. */
+export class Variable {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+/** JSON, which YAML contains, for a server that replaces nothing. */
+export const yaml = (value: object): string => `${JSON.stringify(value, undefined, 2)}\n`
+
+/** The same for a server that replaces `${NAME}`, and reads `$${NAME}` as that text. */
+export const yamlWithVariables = (value: object): string =>
+  `${JSON.stringify(value, (_, entry: unknown) => (entry instanceof Variable ? entry.text : literal(entry)), 2)}\n`
+
+const literal = (entry: unknown): unknown =>
+  typeof entry === 'string' ? entry.replace(/\$\{(?=[A-Za-z_]\w*\})/g, '$$$${') : entry
+
+/** The server's file of `key = value` lines, without those that are undefined (services/configuration/syntax.ts). */
+export const bindings = (values: Readonly<Record<string, string | number | boolean | undefined>>): string =>
+  Object.entries(values)
+    .flatMap(([key, value]) =>
+      value === undefined ? [] : [`${key} = ${typeof value === 'string' ? quoted(value) : value}\n`],
+    )
+    .join('')
+
+const quoted = (text: string): string => `"${[...text.toWellFormed()].map(written).join('')}"`
+
+function written(character: string): string {
+  if (character === '$') return '$$'
+  if (character === '"' || character === '\\') return `\\${character}`
+  if (!/[\p{Cc}\u2028\u2029\uFEFF]/u.test(character)) return character
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
