@@ -2,11 +2,12 @@
  * What carries the connections of a gateway replica: an in-process proxy (in-process.ts) or HAProxy (haproxy/). The
  * rest of a replica (replica.ts) is the same for both and knows them only by this.
  */
+import type { HostTable } from './http/table.ts'
 import type { RouteTable } from './table.ts'
 
 export type DataPlane = {
-  /** From now on this table counts, and no other. It need not be in force when this returns. */
-  put(table: RouteTable): void
+  /** From now on these tables count, and no others. They need not be in force when this returns. */
+  put(table: RouteTable, hosts: HostTable): void
   /**
    * Resolves once every table put before is in force: no connection that arrives from then on is judged by an older one.
    * Resolves to the routed ports that cannot be listened on.

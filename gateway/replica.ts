@@ -9,6 +9,7 @@ import type { ConfigMap } from '../cluster/kinds.ts'
 import type { WatchEvent } from '../cluster/port.ts'
 import type { GatewayCluster } from './cluster.ts'
 import type { DataPlane } from './data-plane.ts'
+import { buildHosts, type HostTable, noHosts, withHost, withoutHost } from './http/table.ts'
 import { keepLease } from './lease.ts'
 import { followRoutes } from './route-watch.ts'
 import { buildTable, type RouteTable, withoutRoute, withRoute } from './table.ts'
@@ -17,6 +18,7 @@ type Replica = {
   /** Whether the rules are known to hold; while not, new connections are refused. */
   admitting(): boolean
   table(): RouteTable
+  hosts(): HostTable
   /** The resourceVersion up to which routes were read. */
   version(): string
   /** The data plane has something new to say: whether it works, or where it listens. */
@@ -24,6 +26,11 @@ type Replica = {
   /** Admits nobody any more and gives up the Lease; open sessions are left alone. */
   stop(): Promise<void>
 }
+
+/** A table, and what was wrong with the ConfigMaps it was made from, in words for the log. */
+type TableChange<T> = { table: T; problems: string[] }
+
+const unproblematic = <T>(table: T): TableChange<T> => ({ table, problems: [] })
 
 const defaultHeartbeatMs = 10_000
 
@@ -41,6 +48,7 @@ export function startReplica(options: {
 }): Replica {
   const { cluster, plane, now, logger } = options
   let table: RouteTable = new Map()
+  let hosts: HostTable = noHosts
   let version = '0'
   let tenureRead = 0
 
@@ -63,11 +71,13 @@ export function startReplica(options: {
     logger,
   })
 
-  const put = (change: { table: RouteTable; problems: string[] }, at: string): void => {
-    for (const problem of change.problems) logger.error({ route: problem }, 'a route cannot be read; it stays closed')
-    table = change.table
+  const put = (ports: TableChange<RouteTable>, names: TableChange<HostTable>, at: string): void => {
+    for (const problem of [...ports.problems, ...names.problems])
+      logger.error({ route: problem }, 'a route cannot be read; it stays closed')
+    table = ports.table
+    hosts = names.table
     version = at
-    plane.put(table)
+    plane.put(table, hosts)
     void lease.renew()
   }
 
@@ -79,8 +89,9 @@ export function startReplica(options: {
     }
     const { object } = event
     const at = object.metadata.resourceVersion ?? version
-    if (event.type === 'DELETED') put({ table: withoutRoute(table, object.metadata.name), problems: [] }, at)
-    else put(withRoute(table, object), at)
+    const { name } = object.metadata
+    if (event.type !== 'DELETED') put(withRoute(table, object), withHost(hosts, object), at)
+    else put(unproblematic(withoutRoute(table, name)), unproblematic(withoutHost(hosts, name)), at)
   }
 
   const follower = followRoutes({
@@ -88,7 +99,7 @@ export function startReplica(options: {
     lease: () => lease,
     sink: {
       replaceAll: (items, at, tenure) => {
-        put(buildTable(items), at)
+        put(buildTable(items), buildHosts(items), at)
         tenureRead = tenure
         extend()
       },
@@ -100,6 +111,7 @@ export function startReplica(options: {
   return {
     admitting: () => lease.valid() && tenureRead === lease.tenure(),
     table: () => table,
+    hosts: () => hosts,
     version: () => version,
     announce: () => void (follower.following() && lease.renew()),
     stop: async () => {

@@ -1,23 +1,18 @@
 /**
  * The route table: which port leads where, and whom its allowlist admits. Pure; built from the route ConfigMaps.
  *
- * It fails closed: a route that cannot be read admits nobody, whatever it said before. Rules become sorted address
- * ranges that do not touch, so that a verdict is one binary search.
+ * It fails closed: a route that cannot be read admits nobody, whatever it said before.
  */
 
 import type { ConfigMap } from '../cluster/kinds.ts'
 import { portOfRoute, type RouteTarget, readAnyRoute } from '../routes/route.ts'
-import { maskCidr, parseAddress, parseCidr } from '../values/cidr.ts'
+import { type CompiledRules, compileRules, isAdmitted } from './rules.ts'
 
 export type CompiledRoute = {
   label: string
   /** Absent where the route could not be read. */
   target?: RouteTarget
-  /** The rules as masked CIDR blocks, each once. */
-  rules: readonly string[]
-  /** First and last address of each range, in turn, ascending. */
-  ranges: Uint32Array
-}
+} & CompiledRules
 
 /** Port to route. Never changed in place. */
 export type RouteTable = ReadonlyMap<number, CompiledRoute>
@@ -41,10 +36,8 @@ export function normaliseAddress(address: string): string {
 export function verdict(table: RouteTable, port: number, address: string): Verdict {
   const found = table.get(port)
   if (found === undefined) return { kind: 'unknown' }
-  const { label, target, ranges } = found
-  const number = parseAddress(address)
-  const admitted = number !== undefined && target !== undefined && isInside(ranges, number)
-  return admitted ? { kind: 'allow', label, target } : { kind: 'deny', label }
+  const { label, target } = found
+  return target !== undefined && isAdmitted(found, address) ? { kind: 'allow', label, target } : { kind: 'deny', label }
 }
 
 /** The table that these ConfigMaps, and no others, make. */
@@ -71,7 +64,7 @@ export function withoutRoute(table: RouteTable, name: string): RouteTable {
   return next
 }
 
-/** Routes of other kinds than ports lead nowhere here, and are no problem: they are another gateway's, or a later version's. */
+/** Routes by host name are another table's (http/table.ts). Those of kinds that nobody knows are a later version's, and no problem. */
 function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap: ConfigMap): void {
   const { name } = configMap.metadata
   const read = readAnyRoute(configMap)
@@ -79,34 +72,8 @@ function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap:
   if (read.kind !== 'port') return
   const { port, route } = read
   if (route === undefined) {
-    table.set(port, { label: name, rules: [], ranges: new Uint32Array() })
+    table.set(port, { label: name, ...compileRules([]) })
   } else {
-    const rules = [...new Set(route.rules.map(maskCidr).filter(rule => rule !== undefined))]
-    table.set(port, { label: route.label, target: route.target, rules, ranges: rangesOf(rules) })
+    table.set(port, { label: route.label, target: route.target, ...compileRules(route.rules) })
   }
-}
-
-function rangesOf(rules: readonly string[]): Uint32Array {
-  const blocks = rules.map(parseCidr).filter(block => block !== undefined)
-  const ranges = blocks.map(({ network, prefix }) => ({ first: network, last: network + 2 ** (32 - prefix) - 1 }))
-  ranges.sort((left, right) => left.first - right.first)
-  const merged: { first: number; last: number }[] = []
-  for (const range of ranges) {
-    const previous = merged.at(-1)
-    if (previous && range.first <= previous.last + 1) previous.last = Math.max(previous.last, range.last)
-    else merged.push({ ...range })
-  }
-  return Uint32Array.from(merged.flatMap(({ first, last }) => [first, last]))
-}
-
-function isInside(ranges: Uint32Array, address: number): boolean {
-  let low = 0
-  let high = ranges.length / 2
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (address < (ranges[middle * 2] ?? 0)) high = middle
-    else if (address > (ranges[middle * 2 + 1] ?? 0)) low = middle + 1
-    else return true
-  }
-  return false
 }

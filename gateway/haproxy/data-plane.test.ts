@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { noHosts } from '../http/table.ts'
 import type { RouteTable } from '../table.ts'
 import { until } from '../testing/sockets.ts'
 import { createHaproxyPlane } from './data-plane.ts'
@@ -94,7 +95,7 @@ test('before there is a table it touches no map, and no deadline', async () => {
 
 test('everything is pushed in transactions, the deadline last; then only what changes', async () => {
   const { plane, commands, recovered } = await scripted({})
-  plane.put(table(7))
+  plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_999)
   await plane.inForce()
   const first = commands.filter(command => command !== 'show info')
@@ -118,7 +119,7 @@ test('everything is pushed in transactions, the deadline last; then only what ch
 
 test('a connection that was lost pushes everything again', async () => {
   const { plane, commands, drop, recovered } = await scripted({})
-  plane.put(table(7))
+  plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
   await plane.inForce()
   commands.length = 0
@@ -134,9 +135,9 @@ test('a connection that was lost pushes everything again', async () => {
 test('an answer that was not expected is no success, and everything is pushed again until it fits', async () => {
   const answers: Answers = { 'add map allow.map': 'Out of memory.\n' }
   const { plane, commands } = await scripted(answers)
-  plane.put(table(7))
+  plane.put(table(7), noHosts)
   await plane.inForce()
-  plane.put(table(7, 8))
+  plane.put(table(7, 8), noHosts)
   await expect(plane.inForce()).rejects.toThrow('not in force: HAProxy answered: Out of memory.')
   expect(plane.problem()).toContain('Out of memory')
   // Pushed whole this is another command.
@@ -146,7 +147,7 @@ test('an answer that was not expected is no success, and everything is pushed ag
 
 test('a map that cannot be prepared keeps the deadline from being set', async () => {
   const { plane, commands } = await scripted({ 'prepare map allow.map': 'Unknown map identifier.\n' })
-  plane.put(table(7))
+  plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
   await expect(plane.inForce()).rejects.toThrow('Unknown map identifier')
   expect(commands.some(command => command.includes('state.map'))).toBe(false)
@@ -156,7 +157,7 @@ test('while targets are not known nothing is pushed', async () => {
   const { plane, commands, setResolvable } = await scripted({})
   setResolvable(false)
   await until('it is asked', () => commands.length >= 0)
-  plane.put(table(7))
+  plane.put(table(7), noHosts)
   const done = plane.inForce()
   expect(commands.filter(command => command.startsWith('prepare'))).toEqual([])
   setResolvable(true)
@@ -166,25 +167,25 @@ test('while targets are not known nothing is pushed', async () => {
 
 test('closed stays closed', async () => {
   const { plane, commands } = await scripted({})
-  plane.put(table(7))
+  plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
   await plane.inForce()
   expect(await plane.close()).toBe(true)
   plane.admitUntil(1_800_000_000_000)
-  plane.put(table(7, 8))
+  plane.put(table(7, 8), noHosts)
   await plane.inForce()
   expect(commands.filter(command => command.startsWith('set map state'))).toEqual(['set map state.map deadline 0'])
 })
 
 test('closing is not certain where HAProxy cannot be reached', async () => {
   const { plane, drop } = await scripted({ 'set map': 'no\n', 'prepare map': 'no\n' })
-  plane.put(table(7))
+  plane.put(table(7), noHosts)
   drop()
   expect(await plane.close()).toBe(false)
 })
 
 test('ports outside the range are reported', async () => {
   const { plane } = await scripted({})
-  plane.put(table(7, 101, 9_000, 8))
+  plane.put(table(7, 101, 9_000, 8), noHosts)
   expect(await plane.inForce()).toEqual({ refusedPorts: [101, 9_000] })
 })

@@ -1,0 +1,76 @@
+/**
+ * Which service of a database a request's path is for, and what that service is sent. Pure.
+ *
+ * Nothing is decoded or normalised: a path is routed by its first segments, byte for byte, and forwarded as it was sent
+ * without the prefix. A path that another server could read as a different one is malformed.
+ */
+import type { ServiceType } from '../../routes/route.ts'
+
+/** The tool server of `mcp` and its bridge have ports of their own. */
+export type UpstreamKind = ServiceType | 'mcp-bridge'
+
+export type Place = {
+  upstream: UpstreamKind
+  /** The request target that the service is sent: the path without the prefix, and the query. */
+  target: string
+  /** What was removed from the path; X-Forwarded-Prefix. */
+  prefix: string
+}
+
+/** `database`: the id that the path names, where it names one. */
+export type AddressedPath = { database: string; target: string; prefix: string }
+
+export const serviceOf = (upstream: UpstreamKind): ServiceType => (upstream === 'mcp-bridge' ? 'mcp' : upstream)
+
+const visible = /^\/[\x21-\x22\x24-\x7e]*$/
+const hidden = /%2e|%2f|%5c/gi
+const meanings: Readonly<Record<string, string>> = { '%2e': '.', '%2f': '/', '%5c': '\\' }
+
+export const pathOf = (target: string): string => {
+  const question = target.indexOf('?')
+  return question === -1 ? target : target.slice(0, question)
+}
+
+/** Whether a request target has a path that every server reads in the same way. */
+export function isWellFormed(target: string): boolean {
+  const path = pathOf(target)
+  if (!visible.test(target) || path.includes('//') || path.includes('\\')) return false
+  const decoded = path.replace(hidden, code => meanings[code.toLowerCase()] ?? code)
+  return !decoded.split(/[/\\]/).some(segment => segment === '.' || segment === '..')
+}
+
+const own = (prefix: string, upstream: ServiceType, target: string): Place => {
+  const rest = target.slice(prefix.length)
+  return { upstream, prefix, target: rest.startsWith('/') ? rest : `/${rest}` }
+}
+
+/** Where a well-formed target of a database's own host name leads; undefined where to no service. */
+export function placeOf(target: string): Place | undefined {
+  const path = pathOf(target)
+  const [, first, second] = path.split('/', 3)
+  if (first === 'rest' || first === 'rag') return own(`/${first}`, first, target)
+  if (first === 'mcp') {
+    if (path === '/mcp') return { upstream: 'mcp-bridge', target, prefix: '' }
+    if (second === 'v1') return { upstream: 'mcp', target, prefix: '' }
+    return second === 'api' || path === '/mcp/health' ? own('/mcp', 'mcp', target) : undefined
+  }
+  const isBridge = first === '.well-known' || first === 'oauth' || path === '/register'
+  return isBridge ? { upstream: 'mcp-bridge', target, prefix: '' } : undefined
+}
+
+const id = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+const before = new RegExp(`^(/(${id}))(?:/|$)`)
+/** RFC 8414 section 3 and RFC 9728 section 3 have the well-known part before the path of the issuer or resource. */
+const within = new RegExp(`^/\\.well-known/[^/]+/(${id})(?:/|$)`)
+
+/** The database that a well-formed target names at the gateway's own address; undefined where it names none. */
+export function addressedPath(target: string): AddressedPath | undefined {
+  const path = pathOf(target)
+  const [, prefix = '', database] = before.exec(path) ?? []
+  if (database !== undefined) {
+    const rest = target.slice(prefix.length)
+    return { database, target: rest.startsWith('/') ? rest : `/${rest}`, prefix }
+  }
+  const named = within.exec(path)?.[1]
+  return named === undefined ? undefined : { database: named, target, prefix: '' }
+}
