@@ -1,13 +1,13 @@
 /** The tables of a pipeline as the database describes them, read again after a while and whenever a statement fails because they have changed. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
+import { sqlConditionError } from '../../../values/sql-condition.ts'
 import { onlyCell } from '../../postgres/cells.ts'
 import { qualified } from '../../postgres/quote.ts'
 import type { TableFilter, TableSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
 import { catalogIndexes, catalogTable, indexesStatement, tableStatement } from './catalog.ts'
 import { conditionOf } from './conditions.ts'
-import { filterTextError } from './filter-text.ts'
 import { Parameters } from './parameters.ts'
 import { type DescribedTable, describeTable, shownName, type VectorIndex, withIndexes } from './table.ts'
 import type { RunStatement, SearchedTable } from './types.ts'
@@ -100,7 +100,7 @@ async function describe(
   { run, readMs = usualReadMs }: Pick<Options<unknown>, 'run' | 'readMs'>,
 ): Promise<DescribedTable> {
   const signal = AbortSignal.timeout(readMs)
-  const error = settings.filter?.kind === 'sql' ? await filterTextError(settings.filter.text) : undefined
+  const error = settings.filter?.kind === 'sql' ? await sqlConditionError(settings.filter.text) : undefined
   if (error !== undefined) throw new RagError('EXECUTION_ERROR', `table ${shownName(settings)}: filter ${error}`)
   const described = describeTable(settings, catalogTable(await run(tableStatement(settings), signal)))
   const indexes = catalogIndexes(await run(indexesStatement(described.table.oid, described.number), signal))

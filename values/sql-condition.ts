@@ -1,0 +1,30 @@
+/** The check of a text that is to be one SQL condition, by Postgres's own grammar, so that it stays one between parentheses. */
+import type { ParseResult } from 'libpg-query'
+
+const longestText = 20_000
+/** What a SELECT of nothing but a condition has. */
+const expectedKeys = new Set(['whereClause', 'limitOption', 'op'])
+
+/** Returns why the text is not one condition, or undefined if it is. */
+export async function sqlConditionError(text: string): Promise<string | undefined> {
+  if (text.length > longestText) return `has ${text.length} characters; at most ${longestText} are allowed`
+  // The parser reads C strings, and UTF-8.
+  if (text.includes('\0') || !text.isWellFormed()) return 'has a character that Postgres does not accept'
+  const { parse } = await import('libpg-query')
+  let parsed: ParseResult
+  try {
+    parsed = await parse(`SELECT WHERE ${text}`)
+  } catch (error) {
+    return `is not one SQL condition: ${error instanceof Error ? error.message : String(error)}`
+  }
+  const [statement, ...others] = parsed.stmts ?? []
+  const node = statement?.stmt
+  const select = node !== undefined && 'SelectStmt' in node ? node.SelectStmt : undefined
+  // A length is given where a semicolon ends the statement.
+  if (select === undefined || others.length > 0 || statement?.stmt_len !== undefined) return 'must be one SQL condition'
+  if (select.op !== 'SETOP_NONE' || Object.keys(select).some(key => !expectedKeys.has(key))) {
+    return 'must be a condition only, without another clause such as ORDER BY, LIMIT or UNION'
+  }
+  if (JSON.stringify(select).includes('{"ParamRef":')) return 'must not have parameters such as $1'
+  return undefined
+}
