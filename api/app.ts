@@ -40,9 +40,11 @@ import { useRateLimit } from './plugins/rate-limit.ts'
 import { newRequestId, useRequestId } from './plugins/request-id.ts'
 import { useSingleHeaders } from './plugins/single-headers.ts'
 import { useTenant } from './plugins/tenant.ts'
+import { createSealingKey } from './sealing-key.ts'
 import { createAgentSource } from './series/agent.ts'
 import { createPrometheusSource } from './series/prometheus.ts'
 import { addMetrics } from './series/routes.ts'
+import { createServiceSecrets } from './services/keys.ts'
 import { addTasks } from './tasks/routes.ts'
 import { createTenants } from './tenants.ts'
 import { createVerifier } from './tokens/verify.ts'
@@ -85,6 +87,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const app = createFramework(options, connections)
   const surroundingsEpoch = createSurroundingsEpoch(caches)
   const agents = options.agents ?? createAgents(cluster, options.resolve ?? resolveByName, now)
+  const sealingKey = createSealingKey(cluster)
   const context: ApiContext = {
     cluster,
     caches,
@@ -95,7 +98,9 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     databaseText: createDatabaseText(caches, surroundingsEpoch),
     surroundingsEpoch,
     readCredentials: createCredentialsReader(cluster, now),
-    openPassword: createPasswordOpener(cluster, app.log),
+    openPassword: createPasswordOpener(sealingKey, app.log),
+    serviceSecrets: createServiceSecrets({ cluster, sealingKey, logger: app.log }),
+    runsServices: configuration.services,
     samples: configuration.prometheus
       ? createPrometheusSource(configuration.prometheus.url)
       : createAgentSource(agents),

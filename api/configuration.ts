@@ -70,6 +70,10 @@ export const apiConfiguration = z.strictObject({
     .array(z.enum(pgVersions))
     .default([...pgVersions])
     .describe('the major versions whose image has pgvector'),
+  services: z
+    .boolean()
+    .default(true)
+    .describe('whether databases can have services: where the operator has an image of them'),
   rateLimits: z
     .strictObject({
       tenantPerSecond: perSecond

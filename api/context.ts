@@ -13,6 +13,7 @@ import type { OpenPassword, ReadCredentials } from './databases/credentials.ts'
 import type { DatabaseText } from './databases/render.ts'
 import type { Idempotency } from './idempotency/claims.ts'
 import type { SampleSource } from './series/source.ts'
+import type { ServiceSecrets } from './services/keys.ts'
 import type { Tenants } from './tenants.ts'
 
 export type ApiContext = {
@@ -30,6 +31,9 @@ export type ApiContext = {
   surroundingsEpoch: () => number
   readCredentials: ReadCredentials
   openPassword: OpenPassword
+  serviceSecrets: ServiceSecrets
+  /** Whether the installation runs services. */
+  runsServices: boolean
   /** What was measured of databases. */
   samples: SampleSource
   agents: Agents

@@ -6,6 +6,10 @@ import { z } from 'zod'
 import { ipAllowlist, secretReference } from './fields.ts'
 
 export const serviceTypes = ['mcp', 'rag', 'rest'] as const
+export type ServiceType = (typeof serviceTypes)[number]
+/** The port that the server of each type listens on. Clients use the port of the region's HTTPS listener. */
+export const servicePorts = { mcp: 8080, rag: 8081, rest: 3000 } as const satisfies Record<ServiceType, number>
+
 /** Whose embeddings `mcp` can use, and whose models `rag` can. */
 const embeddingProviders = ['voyage', 'openai'] as const
 const llmProviders = ['openai', 'anthropic'] as const

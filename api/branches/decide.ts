@@ -1,6 +1,6 @@
 /** Whether a branch can be made or deleted now, and what it is to be: pure functions, which refuse by throwing ApiError. */
 import type { Kinds } from '../../cluster/index.ts'
-import { type Branch, branchPhase, snapshotRefusal, visiblePhase } from '../../crds/index.ts'
+import { type Branch, branchPhase, type ServiceConfig, snapshotRefusal, visiblePhase } from '../../crds/index.ts'
 import { comesToServe, serves } from '../backups/decide.ts'
 import { idOf } from '../caches.ts'
 import { storedAllowlist } from '../databases/allowlist.ts'
@@ -21,6 +21,7 @@ type Asked = {
   limit: number | undefined
   highestDepth: number
   now: number
+  services: readonly ServiceConfig[]
 }
 
 /** The spec of a new branch. @throws ApiError 400 where it cannot be had, 409 where it cannot now */
@@ -65,7 +66,7 @@ function requireAvailable(database: ManagedDatabase, source: Branch): void {
     )
 }
 
-function specOf({ input, database, sourceBranch }: Asked, depth: number): Branch['spec'] {
+function specOf({ input, database, sourceBranch, services }: Asked, depth: number): Branch['spec'] {
   const source = sourceBranch ?? database
   const { region, pgVersion, storage, ipAllowlist, options } = source.spec
   return {
@@ -81,8 +82,7 @@ function specOf({ input, database, sourceBranch }: Asked, depth: number): Branch
     ...(storage === undefined ? {} : { storage }),
     ...(input.display_name === undefined ? {} : { displayName: input.display_name }),
     ipAllowlist: input.ip_allowlist === undefined ? ipAllowlist : storedAllowlist(input.ip_allowlist),
-    // None runs beside a database yet.
-    services: [],
+    services: [...services],
     options,
     ...(input.expires_at === undefined ? {} : { expiresAt: input.expires_at }),
   }

@@ -39,6 +39,6 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
     ...(domain === undefined ? {} : { domain }),
     options: spec.options,
     ...(status?.endpoint === undefined ? {} : { port: status.endpoint.port }),
-    services: renderServices(spec.services, status?.services, domain),
+    services: renderServices(spec.services, { statuses: status?.services, domain }),
   }
 }

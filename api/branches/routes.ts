@@ -38,14 +38,21 @@ export function addBranches(app: App, context: ApiContext): void {
 const rendered = ({ caches }: ApiContext, branch: Branch): string =>
   JSON.stringify(renderBranch(branch, caches.Region.get({ name: branch.spec.region })))
 
+/** With the secrets of its services, while it can be used. */
+async function plainOf(context: ApiContext, branch: Branch) {
+  const text = rendered(context, branch)
+  const isShown = branch.spec.services.length > 0 && ['creating', 'available'].includes(branchPhase(branch))
+  return isShown ? context.serviceSecrets.shown(branch, text) : { text, holdsSecret: false }
+}
+
 /** What a read of the branch answers, `connection` included where there is one. @throws ApiError 503 */
 async function readBy(context: ApiContext, branch: Branch, userType: UserType) {
-  const text = rendered(context, branch)
+  const { text, holdsSecret } = await plainOf(context, branch)
   const endpoint = branchPhase(branch) === 'available' ? branch.status?.endpoint : undefined
   const secret = endpoint && (await context.readCredentials(branch))
   const password = secret && (await context.openPassword(secret, userType))
-  if (endpoint === undefined || password === undefined) return { text, holdsPassword: false }
-  return { text: withConnection(text, renderConnection(endpoint, userType, password)), holdsPassword: true }
+  if (endpoint === undefined || password === undefined) return { text, holdsSecret }
+  return { text: withConnection(text, renderConnection(endpoint, userType, password)), holdsSecret: true }
 }
 
 /** Every body that a read of the branch can have now. @throws ApiError 503 */
@@ -141,9 +148,9 @@ function addRead(app: App, context: ApiContext): void {
     if (found === undefined || found.spec.databaseId !== id) throw notFound('branch')
     const branch = await waitUntilMade(context, request, reply, found)
     if (branch === undefined) throw notFound('branch')
-    const { text, holdsPassword } = await readBy(context, branch, request.query.user_type)
-    // What holds a password is nobody's to keep.
-    if (holdsPassword) reply.header('cache-control', 'no-store')
+    const { text, holdsSecret } = await readBy(context, branch, request.query.user_type)
+    // No cache may keep what holds a password or a key.
+    if (holdsSecret) reply.header('cache-control', 'no-store')
     return sendRead(request, reply, text)
   })
 }

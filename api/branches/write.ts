@@ -15,6 +15,7 @@ import {
 import { idOf, readOwned } from '../caches.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
 import type { Attempt } from '../idempotency/claims.ts'
+import { branchServices } from '../services/write.ts'
 import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
 import { decideBranch, decideDeletion, isEnding } from './decide.ts'
 import type { CreateBranchInput } from './schema.ts'
@@ -38,10 +39,13 @@ async function takeSlot(writer: Writer, databaseId: string, input: CreateBranchI
     const region =
       caches.Region.get({ name: database.spec.region }) ?? (await cluster.get('Region', { name: database.spec.region }))
     const { branches, slots } = occupancy
+    const sourceBranch = await sourceOf(writer, databaseId, input)
+    const { services, secrets } = await branchServices(writer, sourceBranch ?? database, id)
     const spec = decideBranch({
       input,
       database,
-      sourceBranch: await sourceOf(writer, databaseId, input),
+      sourceBranch,
+      services,
       region,
       count: branches.length + slots.filter(slot => slot.id !== id).length,
       limit: account.tenant?.spec.limits.branchesPerDatabase,
@@ -49,7 +53,7 @@ async function takeSlot(writer: Writer, databaseId: string, input: CreateBranchI
       now: context.now(),
     })
     await cluster.replace('ManagedDatabase', withSlot(database, occupancy, id, context.now()))
-    return spec
+    return { spec, secrets }
   })
 }
 
@@ -85,7 +89,7 @@ export async function createBranch(
   const earlier = await readOwned(cluster, 'Branch', namespace, ids.objectId)
   if (earlier !== undefined) return finished(earlier)
   await refuseSecondMaking(writer, ids)
-  const spec = await takeSlot(writer, databaseId, input, ids.objectId)
+  const { spec, secrets } = await takeSlot(writer, databaseId, input, ids.objectId)
   const name = branchName(spec.databaseName, ids.objectId)
   const metadata = {
     name,
@@ -99,6 +103,7 @@ export async function createBranch(
     finalizers: [teardownFinalizer],
   }
   try {
+    await context.serviceSecrets.write(account, ids.objectId, secrets)
     return await finished(await cluster.create('Branch', { apiVersion, kind: 'Branch', metadata, spec }))
   } catch (error) {
     if (!isClusterError(error, 'AlreadyExists')) throw error

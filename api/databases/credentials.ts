@@ -4,19 +4,19 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Cluster, isClusterError, type Kinds, type Secret } from '../../cluster/index.ts'
-import { awaitedRotations, childNames, type Endpoint, labels, systemNamespace } from '../../crds/index.ts'
+import { awaitedRotations, childNames, type Endpoint, labels } from '../../crds/index.ts'
 import {
   applicationDatabase,
   type DatabaseRole,
   open,
   rotationsOf,
   SealError,
-  sealingKeySecret,
   secretPlace,
 } from '../../sealing/credentials.ts'
 import { credentialsComponent, idOf } from '../caches.ts'
 import { unavailable } from '../errors.ts'
 import type { Connection, UserType } from '../schemas/common.ts'
+import type { SealingKey } from '../sealing-key.ts'
 
 const roleOf: Record<UserType, DatabaseRole> = {
   application: 'app',
@@ -25,7 +25,7 @@ const roleOf: Record<UserType, DatabaseRole> = {
 }
 
 /** A database or a branch, by which its credentials are found. */
-type CredentialsOwner = Kinds['ManagedDatabase'] | Kinds['Branch']
+export type CredentialsOwner = Kinds['ManagedDatabase'] | Kinds['Branch']
 
 /** The credentials Secret of a database or branch, if it exists; at once where it was read a moment ago. */
 export type ReadCredentials = (owner: CredentialsOwner) => Secret | Promise<Secret | undefined>
@@ -72,7 +72,7 @@ export function createCredentialsReader(cluster: Cluster, now: () => number): Re
 const isRotating = (owner: CredentialsOwner): boolean =>
   owner.kind === 'ManagedDatabase' && Object.keys(awaitedRotations(owner)).length > 0
 
-const unreadable = (cause: unknown) =>
+export const unreadable = (cause: unknown) =>
   unavailable('the credentials of this database cannot be read at present: try again', cause)
 
 /** Only a Secret that says it holds credentials is read as such. */
@@ -82,28 +82,8 @@ const asCredentials = (secret: Secret | undefined): Secret | undefined =>
 /** The password of a role; undefined where the Secret holds none for it. @throws ApiError 503 where it cannot be opened */
 export type OpenPassword = (secret: Secret, userType: UserType) => Promise<string | undefined>
 
-export function createPasswordOpener(cluster: Cluster, logger: FastifyBaseLogger): OpenPassword {
+export function createPasswordOpener(sealingKey: SealingKey, logger: FastifyBaseLogger): OpenPassword {
   const opened = new WeakMap<Secret, Map<DatabaseRole, string>>()
-  let sealingKey: Promise<Uint8Array> | undefined
-
-  async function readKey(): Promise<Uint8Array> {
-    const secret = await cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
-    const key = Buffer.from(secret?.data?.key ?? '', 'base64')
-    if (key.length !== 32) throw new SealError(`the Secret ${sealingKeySecret} holds no key`)
-    return key
-  }
-
-  /** Read once; again after a failure, so that a key put back is found. */
-  function currentKey(): Promise<Uint8Array> {
-    if (sealingKey === undefined) {
-      const reading = readKey()
-      sealingKey = reading
-      reading.catch(() => {
-        if (sealingKey === reading) sealingKey = undefined
-      })
-    }
-    return sealingKey
-  }
 
   return async (secret, userType) => {
     const role = roleOf[userType]
@@ -113,13 +93,13 @@ export function createPasswordOpener(cluster: Cluster, logger: FastifyBaseLogger
     if (stored === undefined) return undefined
     const place = secretPlace(secret.metadata.namespace ?? '', secret.metadata.name, role)
     try {
-      const password = open(await currentKey(), place, Buffer.from(stored, 'base64').toString('utf8'))
+      const password = open(await sealingKey.current(), place, Buffer.from(stored, 'base64').toString('utf8'))
       const ofSecret = opened.get(secret) ?? new Map<DatabaseRole, string>()
       opened.set(secret, ofSecret.set(role, password))
       return password
     } catch (error) {
       if (!(error instanceof SealError)) throw error
-      sealingKey = undefined
+      sealingKey.forget()
       logger.error({ err: error }, 'a password cannot be opened')
       throw unreadable(error)
     }

@@ -16,9 +16,10 @@ import {
   type PgVersion,
   type PinnedSize,
   readOperation,
+  type ServiceConfig,
   visiblePhase,
 } from '../../crds/index.ts'
-import { type ApiError, badRequest, conflict, retryAfter } from '../errors.ts'
+import { type ApiError, conflict, retryAfter } from '../errors.ts'
 import { storedAllowlist } from './allowlist.ts'
 import { storedCredentials } from './connection-secrets.ts'
 import type { CreateDatabaseInput, UpdateDatabaseInput } from './schema.ts'
@@ -68,17 +69,18 @@ export function busy(phase: DatabasePhase): ApiError {
   }
 }
 
-/** @throws ApiError 400: no service can run beside a database in this version */
-export function refuseServices(services: readonly unknown[] | undefined): void {
-  if (services !== undefined && services.length > 0) {
-    throw badRequest('services: services are not available in this version')
-  }
+/** What the API adds to what was asked of a new database. */
+type OfNew = {
+  size: PinnedSize
+  pgVersion: PgVersion
+  backupName: string | undefined
+  services: readonly ServiceConfig[]
 }
 
 /** The whole spec of a new database, defaults included, so that its hash is the stored object's. */
 export function specOfNew(
   input: CreateDatabaseInput,
-  { size, pgVersion, backupName }: { size: PinnedSize; pgVersion: PgVersion; backupName: string | undefined },
+  { size, pgVersion, backupName, services }: OfNew,
 ): ManagedDatabaseSpec {
   return managedDatabase.spec.parse({
     region: input.region,
@@ -87,6 +89,7 @@ export function specOfNew(
     ...(typeof input.display_name === 'string' ? { displayName: input.display_name } : {}),
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
     options: input.options ?? [],
+    services,
     storage: storedStorage(undefined, input.storage),
     credentials: storedCredentials(undefined, input.credentials),
     ...(backupName === undefined ? {} : { dataSource: { backupName } }),
@@ -102,14 +105,19 @@ const updates: readonly OperationName[] = ['update-managed', 'update-managed-ip-
 const changesNothing = (database: ManagedDatabase, spec: ManagedDatabaseSpec): boolean =>
   canonicalJson(spec) === canonicalJson(database.spec)
 
+/** The services after a PATCH; undefined where it gives none. */
+type ServicesAfter = readonly ServiceConfig[] | undefined
+
 /**
  * The task of the very PATCH that is asked for, which is being brought into force: whoever has lost its answer asks again.
- * @throws ApiError 400
  */
-export function updateUnderway(database: ManagedDatabase, input: UpdateDatabaseInput): string | undefined {
-  refuseServices(input.services)
-  if (visiblePhase(database) !== 'modifying' || !changesNothing(database, updatedSpec(database.spec, input)))
-    return undefined
+export function updateUnderway(
+  database: ManagedDatabase,
+  input: UpdateDatabaseInput,
+  services: ServicesAfter,
+): string | undefined {
+  if (visiblePhase(database) !== 'modifying') return undefined
+  if (!changesNothing(database, updatedSpec(database.spec, input, services))) return undefined
   const operation = readOperation(database)
   return operation !== undefined && updates.includes(operation.name) ? operation.taskId : undefined
 }
@@ -119,19 +127,23 @@ export function decideUpdate(
   database: ManagedDatabase,
   sizes: readonly Kinds['Size'][],
   input: UpdateDatabaseInput,
+  services: ServicesAfter,
 ): Update | undefined {
-  refuseServices(input.services)
   refuseVainGrowth(input.storage, database.spec.size, sizes)
   const phase = visiblePhase(database)
   if (!atRest.includes(phase)) throw busy(phase)
-  const spec = updatedSpec(database.spec, input)
+  const spec = updatedSpec(database.spec, input, services)
   if (changesNothing(database, spec)) return undefined
   if (desiredHash(spec) === desiredHash(database.spec)) return { spec, operation: undefined }
   if (!takesChanges.includes(phase)) throw busy(phase)
   return { spec, operation: operationOfChange(desiredDigests(database.spec), desiredDigests(spec)) }
 }
 
-function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): ManagedDatabaseSpec {
+function updatedSpec(
+  current: ManagedDatabaseSpec,
+  input: UpdateDatabaseInput,
+  services: ServicesAfter,
+): ManagedDatabaseSpec {
   const { displayName: currentName, storage: currentStorage, credentials: currentCredentials, ...rest } = current
   const storage = storedStorage(currentStorage, input.storage)
   const credentials = storedCredentials(currentCredentials, input.credentials)
@@ -144,7 +156,7 @@ function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): 
     ...(input.deletion_protection === undefined ? {} : { deletionProtection: input.deletion_protection }),
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
     ...(input.options === undefined ? {} : { options: input.options }),
-    ...(input.services === undefined ? {} : { services: [] }),
+    ...(services === undefined ? {} : { services: [...services] }),
   }
 }
 

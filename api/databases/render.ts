@@ -1,6 +1,6 @@
 /** A ManagedDatabase as the API gives it, and its text, made once per version of what it is made from. */
 import type { Kinds } from '../../cluster/index.ts'
-import { hostLabel, isLiveBranch, visiblePhase } from '../../crds/index.ts'
+import { hostLabel, isInForce, isLiveBranch, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
 import { createdTime } from '../render/created-at.ts'
 import { shownDomain, shownHostName } from '../render/domain.ts'
@@ -73,7 +73,11 @@ export function renderDatabase(database: ManagedDatabase, { region, tenant, bran
     options: spec.options,
     pg_version: spec.pgVersion,
     ...(status?.endpoint === undefined ? {} : { port: status.endpoint.port }),
-    services: renderServices(spec.services, status?.services, domain),
+    services: renderServices(spec.services, {
+      statuses: status?.services,
+      domain,
+      isChanging: spec.services.length > 0 && !isInForce(database),
+    }),
     ...(storage === undefined ? {} : { storage }),
     ...(storageUsed === undefined ? {} : { storage_used: storageUsed }),
   }

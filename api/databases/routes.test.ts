@@ -96,8 +96,6 @@ describe('create', () => {
     expectError(await client.create('x', { size: 'huge' }), 400, /^size: there is no such size; on offer: small, large/)
     expectError(await client.create('x', { size: 'old' }), 400, /^size: this size is deprecated/)
     expectError(await client.create('x', { size: 'ancient' }), 400, /^size: this size is retired/)
-    const services = [{ service_type: 'mcp' }]
-    expectError(await client.create('x', { services }), 400, /^services: services are not available in this version$/)
     expect((await client.call('GET', '/databases?limit=1000')).body.map((d: { name: string }) => d.name)).not.toContain(
       'x',
     )

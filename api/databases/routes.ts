@@ -16,7 +16,6 @@ import { requireCurrentPlan } from '../tenants.ts'
 import { writerOf } from '../writer.ts'
 import { addActions } from './actions.ts'
 import { addChanges } from './changes.ts'
-import { refuseServices } from './decide.ts'
 import { createPageAnswers } from './page.ts'
 import { addPrevious } from './previous.ts'
 import { addRestore } from './restore.ts'
@@ -58,7 +57,6 @@ function addCreate(app: App, context: ApiContext): void {
     // What is refused makes no account.
     idempotencyKey(request.headers['idempotency-key'])
     requireCurrentPlan(asking.account, context.now())
-    refuseServices(request.body.services)
     if (asking.account.tenant === undefined) {
       await requireOffer(context, request.body)
       if (request.body.source_backup_id !== undefined) throw notFound('backup')
@@ -117,13 +115,9 @@ function addRead(app: App, context: ApiContext, singles: Singles): void {
   )
   const { cluster, caches } = context
 
-  function send(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { text, holdsPassword, tag }: SingleAnswer,
-  ): FastifyReply {
-    // What holds a password is nobody's to keep.
-    if (holdsPassword) reply.header('cache-control', 'no-store')
+  function send(request: FastifyRequest, reply: FastifyReply, { text, holdsSecret, tag }: SingleAnswer): FastifyReply {
+    // No cache may keep what holds a password or a key.
+    if (holdsSecret) reply.header('cache-control', 'no-store')
     return sendRead(request, reply, text, tag)
   }
 

@@ -21,6 +21,8 @@ import type { ApiContext } from '../context.ts'
 import { badRequest, limitReached, notFound, unavailable } from '../errors.ts'
 import type { Attempt } from '../idempotency/claims.ts'
 import { earlierTry, markOf } from '../idempotency/marks.ts'
+import type { DecidedServices } from '../services/decide.ts'
+import { newServices, updatedServices } from '../services/write.ts'
 import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
 import {
   decideRestart,
@@ -118,7 +120,8 @@ export async function createDatabase(writer: Creator, input: CreateDatabaseInput
   )?.spec.shape
   const source = await sourceOfNew(writer, input, shape?.storageSize)
   const pgVersion = versionForNew(context, input.pg_version ?? source?.pgVersion)
-  const spec = specOfNew(input, { size, pgVersion, backupName: source?.backupName })
+  const { services, secrets } = await newServices(writer, { id: ids.objectId, pgVersion }, input.services ?? [])
+  const spec = specOfNew(input, { size, pgVersion, backupName: source?.backupName, services })
   const key = { namespace: account.namespace, name: input.name }
   const finished = async (database: ManagedDatabase): Promise<Written> => {
     caches.ManagedDatabase.writeThrough(database)
@@ -134,6 +137,7 @@ export async function createDatabase(writer: Creator, input: CreateDatabaseInput
   if (existing !== undefined) throw nameTaken(existing)
   return withinLimit(writer, account.tenant.spec.limits.databases, async () => {
     try {
+      await context.serviceSecrets.write(account, ids.objectId, secrets)
       return await finished(await cluster.create('ManagedDatabase', draftOf(writer, input.name, spec, ids)))
     } catch (error) {
       if (isClusterError(error, 'NotFound')) throw unavailable('the account is still being set up: try again', error, 5)
@@ -177,14 +181,16 @@ const askedOf = (
 })
 
 /** A change of a spec, decided on the object as it is; undefined: nothing would change. */
-type Decision = (current: ManagedDatabase) => Update | undefined
+type Decision = (current: ManagedDatabase, services: DecidedServices | undefined) => Update | undefined
 /** Refuses where the object is not the one that was meant. @throws ApiError 412 */
 export type RequireCurrent = (current: ManagedDatabase) => Promise<void>
 /** Which try of the write it is, and on what it depends. */
 export type Terms = { attempt: Attempt; requireCurrent: RequireCurrent | undefined }
 type Change = Pick<Terms, 'attempt'> & {
+  /** The services after the change, where it gives any. @throws ApiError */
+  servicesAfter?: ((current: ManagedDatabase) => Promise<DecidedServices>) | undefined
   /** The task of this very change, where it is under way already. */
-  underway?: (current: ManagedDatabase) => string | undefined
+  underway?: (current: ManagedDatabase, services: DecidedServices | undefined) => string | undefined
   requireCurrent?: RequireCurrent | undefined
   decide: Decision
   asked: Asked
@@ -193,7 +199,7 @@ type Change = Pick<Terms, 'attempt'> & {
 /** @throws ApiError 404, and what the decision throws */
 async function changeDatabase(writer: Writer, id: string, change: Change): Promise<Written> {
   const { context, account } = writer
-  const { underway, requireCurrent, decide, asked, attempt } = change
+  const { servicesAfter, underway, requireCurrent, decide, asked, attempt } = change
   const { taskId } = attempt
   const object = { namespace: account.namespace, id, what: 'database' as const }
   const { database, operation, begun } = await guarded(object, async () => {
@@ -201,10 +207,11 @@ async function changeDatabase(writer: Writer, id: string, change: Change): Promi
     if (current === undefined) throw notFound('database')
     const before = earlierTry(current, attempt)
     if (before !== undefined) return { database: current, operation: before.operation }
-    const begun = underway?.(current)
+    const services = await servicesAfter?.(current)
+    const begun = underway?.(current, services)
     if (begun !== undefined) return { database: current, operation: undefined, begun }
     await requireCurrent?.(current)
-    const update = decide(current)
+    const update = decide(current, services)
     if (update === undefined) return { database: current, operation: undefined }
     const { spec, operation } = update
     const marks: Record<string, string> = {
@@ -217,6 +224,8 @@ async function changeDatabase(writer: Writer, id: string, change: Change): Promi
         name: operation,
         hash: desiredHash(askedBy({ ...current, spec })),
       })
+    // What a resource names is there before it. Where the write below fails, the operator deletes what nothing names.
+    await context.serviceSecrets.write(account, id, services?.secrets ?? [])
     const stored = await context.cluster.replace('ManagedDatabase', annotated({ ...current, spec }, marks))
     return { database: stored, operation }
   })
@@ -236,8 +245,9 @@ export const updateDatabase = (
 ): Promise<Written> =>
   changeDatabase(writer, id, {
     ...terms,
-    underway: current => updateUnderway(current, input),
-    decide: current => decideUpdate(current, writer.context.caches.Size.list(), input),
+    servicesAfter: input.services && (current => updatedServices(writer, current, input.services ?? [])),
+    underway: (current, after) => updateUnderway(current, input, after?.services),
+    decide: (current, after) => decideUpdate(current, writer.context.caches.Size.list(), input, after?.services),
     asked: input,
   })
 

@@ -12,6 +12,7 @@ import {
   restServiceConfig,
 } from '../../crds/index.ts'
 import { both, input, output } from '../schemas/components.ts'
+import { anonymousRoleRule, originRule, originsRule, schemasRule, textRule, tokensRule, usersRule } from './rules.ts'
 
 const mcp = mcpServiceConfig.shape
 const rest = restServiceConfig.shape
@@ -20,7 +21,12 @@ const pipeline = ragPipeline.shape
 const table = embeddingTable.shape
 
 const secret = z.string().min(1).max(4096)
-const usersDescription = 'Users, as username:password pairs with commas between them.'
+/** A provider's key goes into a header of one line. */
+const providerKey = secret.regex(/^[\x21-\x7e]+$/, 'must hold printable ASCII characters only, without spaces')
+/** Null removes an optional key or field, as in the rest of a PATCH. */
+const removable = <S extends z.ZodType>(schema: S) => schema.nullable().optional()
+const kept = 'Omitted: an existing service keeps its key. Null removes it.'
+const usersDescription = 'Users, as username:password pairs separated by commas.'
 
 const embeddingProvider = input(
   'EmbeddingProvider',
@@ -28,10 +34,10 @@ const embeddingProvider = input(
 )
 const mcpFields = {
   allow_writes: mcp.allowWrites.describe('`true` lets the query tool write. For development and test databases only.'),
-  embedding_provider: embeddingProvider
-    .optional()
-    .describe('Whose embeddings to use. Turns on the generate_embedding tool, and needs embedding_model.'),
-  embedding_model: mcp.embeddingModel.describe('The embedding model.'),
+}
+const embeddingDescriptions = {
+  provider: 'The provider of embeddings. Turns on the generate_embedding tool, and requires embedding_model.',
+  model: 'The embedding model. Required where embedding_provider is set.',
 }
 
 export const mcpInput = input(
@@ -39,21 +45,25 @@ export const mcpInput = input(
   z
     .strictObject({
       ...mcpFields,
-      embedding_api_key: secret
-        .optional()
-        .describe(
-          'The key of the provider. Required with embedding_provider on a new service. An existing service keeps its key where none is given.',
-        ),
-      init_tokens: secret.optional().describe('The bearer token that clients send. Omitted: the server makes one.'),
-      init_users: secret.optional().describe(usersDescription),
+      embedding_provider: removable(embeddingProvider).describe(embeddingDescriptions.provider),
+      embedding_model: removable(mcp.embeddingModel.unwrap()).describe(embeddingDescriptions.model),
+      embedding_api_key: removable(providerKey).describe(
+        'The key of the provider. Required with embedding_provider on a new service. Omitted: an existing service keeps its key. Null removes it.',
+      ),
+      init_tokens: removable(secret.superRefine(textRule(tokensRule))).describe(
+        'The bearer tokens that clients may send, separated by commas. Omitted: an existing service keeps its tokens, and a new one gets a token that the server mints. Null: the minted token replaces them.',
+      ),
+      init_users: removable(secret.superRefine(textRule(usersRule))).describe(
+        `${usersDescription} Omitted: an existing service keeps its users. Null removes them.`,
+      ),
     })
     .meta({
-      description: 'What an `mcp` service is to be set to.',
+      description: 'The configuration of an `mcp` service.',
       dependentRequired: { embedding_provider: ['embedding_model'] },
       example: { allow_writes: false },
     })
     .superRefine((config, context) => {
-      if (config.embedding_provider !== undefined && config.embedding_model === undefined) {
+      if (typeof config.embedding_provider === 'string' && typeof config.embedding_model !== 'string') {
         context.addIssue({
           code: 'custom',
           path: ['embedding_model'],
@@ -67,21 +77,31 @@ export const mcpShape = output(
   z
     .strictObject({
       ...mcpFields,
-      embedding_api_key: z.string().optional().describe('The key of the provider.'),
-      init_tokens: z.string().optional().describe('The bearer token that clients send.'),
-      init_users: z.string().optional().describe(usersDescription),
+      embedding_provider: embeddingProvider.optional().describe(embeddingDescriptions.provider),
+      embedding_model: mcp.embeddingModel.describe('The embedding model.'),
+      embedding_api_key: z
+        .string()
+        .optional()
+        .describe('The key of the provider. Returned only by a read of one object.'),
+      init_tokens: z
+        .string()
+        .optional()
+        .describe('The bearer tokens that clients may send. Returned only by a read of one object.'),
+      init_users: z.string().optional().describe(`${usersDescription} Returned only by a read of one database.`),
     })
-    .meta({ description: 'What an `mcp` service is set to.', example: { allow_writes: false } }),
+    .meta({ description: 'The configuration of an `mcp` service.', example: { allow_writes: false } }),
 )
 
+const restDescriptions = {
+  schemas: 'The schemas to serve, separated by commas.',
+  role: 'The role of requests without a token.',
+  audience: 'The audience that a token must have.',
+  claim: 'The path to the claim that names the role, for example .role or $.role.',
+  origins: 'The origins whose pages may send requests, separated by commas; * for any.',
+}
 const restFields = {
-  db_schemas: rest.dbSchemas.describe('The schemas to serve, with commas between them.'),
-  db_anon_role: rest.dbAnonRole.describe('The role of requests without a token.'),
   db_pool: rest.dbPool.describe('The most connections to the database.'),
   max_rows: rest.maxRows.describe('The most rows in one answer.'),
-  jwt_audience: rest.jwtAudience.describe('The audience that a token must be for.'),
-  jwt_role_claim_key: rest.jwtRoleClaimKey.describe('The path to the claim that names the role.'),
-  cors_origins: rest.corsOrigins.describe('The origins that browsers may ask from, with commas between them.'),
 }
 const restExample = { db_schemas: 'public', db_anon_role: 'web_anonymous' }
 
@@ -90,36 +110,56 @@ export const restInput = input(
   z
     .strictObject({
       ...restFields,
-      jwt_secret: z
-        .string()
-        .min(32)
-        .max(4096)
-        .optional()
+      db_schemas: rest.dbSchemas.superRefine(textRule(schemasRule)).describe(restDescriptions.schemas),
+      db_anon_role: rest.dbAnonRole.superRefine(textRule(anonymousRoleRule)).describe(restDescriptions.role),
+      jwt_audience: removable(rest.jwtAudience.unwrap()).describe(restDescriptions.audience),
+      jwt_role_claim_key: removable(rest.jwtRoleClaimKey.unwrap()).describe(restDescriptions.claim),
+      cors_origins: removable(rest.corsOrigins.unwrap().superRefine(textRule(originsRule))).describe(
+        restDescriptions.origins,
+      ),
+      jwt_secret: removable(z.string().min(32).max(4096))
         .meta({ writeOnly: true })
-        .describe('The secret that tokens are verified with, at least 32 characters. It is never returned.'),
+        .describe(
+          'The secret that tokens are verified with, at least 32 characters. It is never returned. Omitted: an existing service keeps its secret. Null removes it.',
+        ),
     })
-    .meta({ description: 'What a `rest` service is to be set to.', example: restExample }),
+    .meta({ description: 'The configuration of a `rest` service.', example: restExample }),
 )
 export const restShape = output(
   'RestServiceConfig',
-  z.strictObject(restFields).meta({
-    description: 'What a `rest` service is set to.',
-    example: { ...restExample, db_pool: 10, max_rows: 1000 },
-  }),
+  z
+    .strictObject({
+      ...restFields,
+      db_schemas: rest.dbSchemas.describe(restDescriptions.schemas),
+      db_anon_role: rest.dbAnonRole.describe(restDescriptions.role),
+      jwt_audience: rest.jwtAudience.describe(restDescriptions.audience),
+      jwt_role_claim_key: rest.jwtRoleClaimKey.describe(restDescriptions.claim),
+      cors_origins: rest.corsOrigins.describe(restDescriptions.origins),
+    })
+    .meta({
+      description: 'The configuration of a `rest` service.',
+      example: { ...restExample, db_pool: 10, max_rows: 1000 },
+    }),
 )
 
 const llmProvider = input('LLMProvider', llmConfig.shape.provider.describe('A provider of language models.'))
 const llmFields = {
-  provider: llmProvider.describe('Whose model it is.'),
+  provider: llmProvider.describe('The provider of the model.'),
   model: llmConfig.shape.model.describe('The name of the model.'),
 }
 const llmExample = { provider: 'openai', model: 'gpt-4o-mini' }
+const embeddingExample = { provider: 'openai', model: 'text-embedding-3-small' }
 const llmInput = input(
   'RAGLLMConfigInput',
   z
     .strictObject({
       ...llmFields,
-      api_key: secret.optional().meta({ writeOnly: true }).describe('The key of the provider. It is never returned.'),
+      api_key: removable(providerKey)
+        .meta({ writeOnly: true })
+        .describe(
+          "The key of the provider. It is never returned. Required on a new service; a pipeline's model of the same provider uses the service's key. " +
+            kept,
+        ),
     })
     .meta({ description: 'A model of a provider.', example: { ...llmExample, api_key: '<LLM_API_KEY>' } }),
 )
@@ -134,7 +174,7 @@ const tableConfig = z
     table: table.table.describe('The table to search.'),
     text_column: table.textColumn.describe('The column with the text.'),
     vector_column: table.vectorColumn.describe("The column with the text's embedding."),
-    id_column: table.idColumn.describe('The column that names a row.'),
+    id_column: table.idColumn.describe('The column that identifies a row.'),
     filter: table.filter.describe('An SQL condition that every row found must meet.'),
   })
   .meta({ description: 'A table with texts and their embeddings.', example: tableExample })
@@ -143,7 +183,11 @@ const tables = both('RAGEmbeddingTable', tableConfig, tableConfig)
 const corsConfig = z
   .strictObject({
     enabled: z.boolean().describe('`true` answers requests of other origins.'),
-    allowed_origins: z.array(z.string().max(300)).max(50).optional().describe('The origins that may ask.'),
+    allowed_origins: z
+      .array(z.string().max(300).superRefine(textRule(originRule)))
+      .max(50)
+      .optional()
+      .describe('The origins whose pages may send requests.'),
   })
   .meta({
     description: 'Requests of other origins. Off by default.',
@@ -159,7 +203,7 @@ const pipelineExample = {
   vector_weight: 0.5,
 }
 const ragExample = {
-  embedding_llm: llmExample,
+  embedding_llm: embeddingExample,
   completion_llm: llmExample,
   pipelines: [pipelineExample],
   token_budget: 1000,
@@ -182,7 +226,7 @@ const ragFields = <L extends z.ZodType>(llm: L) => {
       top_n: pipeline.topN.describe("The most results to use. Omitted: the service's."),
       vector_weight: pipeline.vectorWeight.describe('How much the embedding counts against the full text.'),
     })
-    .meta({ description: 'What one pipeline searches, and how it answers.', example: pipelineExample })
+    .meta({ description: 'The tables that one pipeline searches, and how it answers.', example: pipelineExample })
   const ragConfig = z
     .strictObject({
       embedding_llm: llm.describe('The model for embeddings, where a pipeline names none.'),
@@ -204,7 +248,7 @@ const ragFields = <L extends z.ZodType>(llm: L) => {
       token_budget: rag.tokenBudget.describe('The most tokens of an answer.'),
       top_n: rag.topN.describe('The most results to use.'),
     })
-    .meta({ description: 'What a `rag` service is set to.', example: ragExample })
+    .meta({ description: 'The configuration of a `rag` service.', example: ragExample })
   return { pipelineConfig, ragConfig }
 }
 const ragIn = ragFields(llmInput)

@@ -1,6 +1,6 @@
-/** Services of a database or branch as the API gives them. Secrets of a service are not part of its resource. */
+/** Services of a database or branch as the API gives them, without secrets: those are added to a read of one object. */
 import type { z } from 'zod'
-import type { ManagedDatabaseStatus, serviceConfig } from '../../crds/index.ts'
+import { type ManagedDatabaseStatus, type serviceConfig, servicePorts } from '../../crds/index.ts'
 import { renderAllowlist } from '../databases/allowlist.ts'
 import { type ServiceShape, serviceShape } from './schema.ts'
 
@@ -16,14 +16,20 @@ function snakeCased(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [snake(key), snakeCased(inner)]))
 }
 
-/** `domain`: the database's; it becomes the services' public domain once a service has an address. */
+type Around = {
+  statuses: readonly ServiceStatus[] | undefined
+  /** The database's; it becomes the services' public domain once a service has an address. */
+  domain: string | undefined
+  /** The spec has changed since the operator wrote the status. */
+  isChanging?: boolean
+}
+
 export function renderServices(
   configs: readonly ServiceConfig[],
-  statuses: readonly ServiceStatus[] = [],
-  domain: string | undefined,
+  { statuses, domain, isChanging = false }: Around,
 ): ServiceShape[] {
   return configs.map(config => {
-    const status = statuses.find(candidate => candidate.serviceId === config.serviceId)
+    const status = statuses?.find(candidate => candidate.serviceId === config.serviceId)
     // The names differ in case only; the schema makes the types of it again.
     return serviceShape.parse({
       service_type: config.serviceType,
@@ -31,13 +37,41 @@ export function renderServices(
       host_ids: config.hostIds,
       target_nodes: config.targetNodes,
       ip_allowlist: renderAllowlist(config.ipAllowlist),
-      mcp_config: snakeCased(config.mcp),
+      // Also where none was given: a read of one object shows the token in it.
+      mcp_config: config.serviceType === 'mcp' ? snakeCased(config.mcp ?? {}) : undefined,
       rest_config: snakeCased(config.rest),
       rag_config: snakeCased(config.rag),
-      port: status?.port,
+      port: status?.port ?? servicePorts[config.serviceType],
       public_domain: status?.uri === undefined ? null : domain,
       uri: status?.uri,
-      state: status?.state ?? 'pending',
+      state: isChanging ? 'pending' : (status?.state ?? 'pending'),
     })
   })
+}
+
+/** Secrets of one service as a read of one object shows them. */
+export type ShownSecrets = {
+  embeddingApiKey?: string | undefined
+  initTokens?: string | undefined
+  initUsers?: string | undefined
+  bearerToken?: string | undefined
+}
+
+/** The JSON of an object with the secrets of its services, by their ids. */
+export function withServiceSecrets(text: string, secrets: ReadonlyMap<string, ShownSecrets>): string {
+  const shown: { services: ServiceShape[] } = JSON.parse(text)
+  const services = shown.services.map(service => {
+    const found = secrets.get(service.service_id ?? '') ?? {}
+    const keys = {
+      embedding_api_key: found.embeddingApiKey,
+      init_tokens: found.initTokens,
+      init_users: found.initUsers,
+    }
+    return {
+      ...service,
+      ...(service.mcp_config === undefined ? {} : { mcp_config: { ...service.mcp_config, ...keys } }),
+      ...(found.bearerToken === undefined ? {} : { bearer_token: found.bearerToken }),
+    }
+  })
+  return JSON.stringify({ ...shown, services })
 }

@@ -7,31 +7,43 @@ import { componentPath, input, output } from '../schemas/components.ts'
 import { mcpInput, mcpShape, ragInput, ragShape, restInput, restShape } from './configurations.ts'
 
 const descriptions = {
-  host_ids: 'The hosts to run on. Omitted: all hosts of the database.',
+  host_ids: 'The hosts of the database to run on. Omitted: all of them.',
   target_nodes:
-    'The nodes that an `mcp` service connects to, tried in this order. Omitted: all nodes, the nearest first.',
-  port: 'The port of the service.',
+    'The nodes of the database that an `mcp` service connects to, tried in this order. Omitted: all of them, the nearest first.',
+  bearer_token: 'The bearer token that clients of a `rag` service send. Returned only by a read of one object.',
+  port: 'The port of the server, by the type of the service. Clients use `uri`.',
   public_domain: 'The host name of the service; null until it has one.',
   uri: 'The base URL of the service. Absent until it has a host name.',
   state:
-    '`pending`: a change is being applied. `running`: it serves with the current configuration. `failed`: it did not come up.',
+    '`pending`: a change of the database is still being applied. `running`: it serves the current configuration. `failed`: it did not come up.',
 }
 const states = ['pending', 'running', 'failed'] as const
 
-const repeated = (field: 'port' | 'public_domain' | 'uri' | 'state', as: Record<string, unknown>) =>
+const repeated = (field: 'bearer_token' | 'port' | 'public_domain' | 'uri' | 'state', as: Record<string, unknown>) =>
   ignored(`${descriptions[field]} Ignored on input.`, as)
 
 const common = {
   service_id: serviceConfig.shape.serviceId
     .optional()
-    .describe('Assigned by the server. Leave it out for a new service; give it to keep an existing one.'),
-  host_ids: serviceConfig.shape.hostIds.describe(descriptions.host_ids),
-  target_nodes: serviceConfig.shape.targetNodes.describe(descriptions.target_nodes),
+    .describe(
+      'Assigned by the server. An existing service is recognised by its type; where its id is given, it must be the right one.',
+    ),
+  host_ids: serviceConfig.shape.hostIds
+    .unwrap()
+    .nullable()
+    .optional()
+    .describe(`${descriptions.host_ids} An existing service keeps its hosts. Null removes them.`),
+  target_nodes: serviceConfig.shape.targetNodes
+    .unwrap()
+    .nullable()
+    .optional()
+    .describe(`${descriptions.target_nodes} An existing service keeps its nodes. Null removes them.`),
   ip_allowlist: allowlistInput
     .optional()
     .describe(
       "Who may reach the service's endpoint. Omitted: a new service is closed, an existing one keeps its rules.",
     ),
+  bearer_token: repeated('bearer_token', { type: 'string' }),
   port: repeated('port', { type: 'integer' }),
   public_domain: repeated('public_domain', { type: ['string', 'null'] }),
   uri: repeated('uri', { type: ['string', 'null'] }),
@@ -47,14 +59,6 @@ const configurations = [
 
 /** The condition that a member is there. */
 const has = (member: string) => ({ properties: { [member]: {} }, required: [member] })
-const configured = (condition: object) => ({ properties: { mcp_config: condition }, required: ['mcp_config'] })
-/** A new service has no key yet that it could keep. */
-const newNeedsKey = {
-  if: { not: has('service_id'), ...configured(has('embedding_provider')) },
-  // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema
-  then: configured(has('embedding_api_key')),
-}
-
 for (const { type, field, name, required, shape } of configurations) {
   const example = { service_type: type, [field]: shape.meta()?.example }
   const fields = {
@@ -62,12 +66,7 @@ for (const { type, field, name, required, shape } of configurations) {
     ...common,
     [field]: required ? shape : shape.optional(),
   }
-  input(
-    name,
-    z
-      .strictObject(fields)
-      .meta({ description: `A service of the type \`${type}\`.`, example, ...(type === 'mcp' ? newNeedsKey : {}) }),
-  )
+  input(name, z.strictObject(fields).meta({ description: `A service of the type \`${type}\`.`, example }))
 }
 
 /** Checked as one shape, so that a fault is told by the service's own type; the description has the three. */
@@ -98,10 +97,6 @@ const serviceInput = input(
         if (service.service_type === type && required && !present)
           fault([field], `is required for a service of type ${type}`)
       }
-      const isNew = service.service_id === undefined
-      if (isNew && service.mcp_config?.embedding_provider && service.mcp_config.embedding_api_key === undefined) {
-        fault(['mcp_config', 'embedding_api_key'], 'is required where embedding_provider is set on a new service')
-      }
     }),
 )
 
@@ -121,8 +116,7 @@ export const serviceInputs = z
       seen.add(type)
     }
   })
-  // What `refuseServices` does.
-  .meta({ maxItems: 0 })
+  .meta({ maxItems: serviceTypes.length })
 
 /** On a create: the server assigns the id. */
 export const newServiceInputs = serviceInputs
@@ -138,6 +132,8 @@ export const newServiceInputs = serviceInputs
   })
   .meta({ items: { $ref: componentPath('ServiceConfigInput'), not: has('service_id') } })
 
+export type ServiceInput = z.output<typeof serviceInput>
+
 export const serviceShape = output(
   'ServiceConfig',
   z
@@ -150,6 +146,7 @@ export const serviceShape = output(
       mcp_config: mcpShape.optional(),
       rest_config: restShape.optional(),
       rag_config: ragShape.optional(),
+      bearer_token: z.string().optional().describe(descriptions.bearer_token),
       port: z.int().optional().describe(descriptions.port),
       public_domain: z.string().nullable().optional().describe(descriptions.public_domain),
       uri: z.string().nullable().optional().describe(descriptions.uri),

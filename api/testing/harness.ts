@@ -159,6 +159,8 @@ export type HarnessOptions = {
   /** In place of what speaks to agents. */
   agents?: Agents
   now?: () => number
+  /** Gets every line that the API logs, whatever its level. */
+  log?: (line: string) => void
   /** What the API itself calls the cluster through, such as one that refuses what its roles do not allow. */
   rights?: (cluster: Cluster) => Cluster
 }
@@ -175,7 +177,10 @@ async function openCluster(logger: Logger): Promise<{ cluster: Cluster; close: (
 
 /** One replica on the one-machine store, in memory. */
 export async function startHarness(options: HarnessOptions = {}): Promise<Harness> {
-  const logger = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
+  const { log } = options
+  const logger = log
+    ? pino({ level: 'trace' }, { write: log })
+    : pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
   const opened = options.beside ? { ...options.beside, close: async () => {} } : await openCluster(logger)
   const cluster = intercepted(opened.cluster)
   const own = options.rights?.(cluster) ?? cluster

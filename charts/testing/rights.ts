@@ -37,13 +37,14 @@ const children: [string, string][] = [
 ]
 
 export const rights: readonly Right[] = [
-  // The API renders passwords and logs of databases, and nothing else of Kubernetes' own kinds.
+  // The API renders passwords and logs of databases, and keeps the keys of services; nothing else of Kubernetes' own kinds.
   ...lines(
     api,
     true,
     [ofTenant],
     [
       [core, 'secrets', 'get', 'db-credentials'],
+      [core, 'secrets', 'create'],
       [core, 'pods/log', 'get', 'db-1-0'],
     ],
   ),
@@ -52,7 +53,7 @@ export const rights: readonly Right[] = [
     false,
     [ofTenant],
     [
-      [core, 'secrets', 'list watch create update patch delete'],
+      [core, 'secrets', 'list watch update patch delete'],
       [core, 'pods', 'get list watch create delete'],
       [core, 'pods/exec', 'create get'],
       ['apps', 'statefulsets', 'get list create update delete'],

@@ -1,0 +1,202 @@
+/** What a list of services that a request gives makes of those that are there. Pure; refuses by throwing ApiError. */
+import { canonicalJson, mcpServiceConfig, type PgVersion, type ServiceConfig } from '../../crds/index.ts'
+import { type ServiceKeys, withoutKeysOfSource } from '../../sealing/service-keys.ts'
+import { storedAllowlist } from '../databases/allowlist.ts'
+import { badRequest } from '../errors.ts'
+import { askedKeys, type Configuration, requiredKeys, storedConfiguration, usableKeys } from './configured.ts'
+import type { ServiceInput } from './schema.ts'
+
+/** A service as it is stored. */
+export type KnownService = {
+  config: ServiceConfig
+  /** What its Secret holds, opened. */
+  keys: ServiceKeys
+  /** The token that the operator minted for it. */
+  token: string | undefined
+}
+
+/** A Secret that is to be written before the resource that names it. */
+export type KeysSecret = { name: string; keys: ServiceKeys }
+
+export type Surroundings = {
+  /** Whether the installation runs services. */
+  isOffered: boolean
+  pgVersion: PgVersion
+  /** The majors on offer that have pgvector, newest first. */
+  pgvectorVersions: readonly PgVersion[]
+  /** The names of the database's members and hosts. */
+  members: readonly string[]
+  newServiceId: () => string
+  newSecretName: () => string
+}
+
+export type DecidedServices = { services: ServiceConfig[]; secrets: KeysSecret[] }
+
+/**
+ * An existing service is recognised by its type, and keeps what the request leaves out. Those that are kept stay in their
+ * order, so that the same services in another order change nothing.
+ * @throws ApiError 400
+ */
+export function decideServices(
+  asked: readonly ServiceInput[],
+  known: readonly KnownService[],
+  surroundings: Surroundings,
+): DecidedServices {
+  const decided = asked.map((input, index) => {
+    const existing = known.find(({ config }) => config.serviceType === input.service_type)
+    return decideService(input, existing, { ...surroundings, path: `services[${index}]` })
+  })
+  const position = ({ config }: { config: ServiceConfig }): number => {
+    const at = known.findIndex(({ config: { serviceType } }) => serviceType === config.serviceType)
+    return at === -1 ? known.length : at
+  }
+  return {
+    services: decided.toSorted((left, right) => position(left) - position(right)).map(({ config }) => config),
+    secrets: decided.flatMap(({ secret }) => (secret === undefined ? [] : [secret])),
+  }
+}
+
+type Placed = Surroundings & { path: string }
+
+function decideService(input: ServiceInput, existing: KnownService | undefined, around: Placed) {
+  const { path } = around
+  const { service_type: serviceType } = input
+  requireItself(input, existing, path)
+  if (existing === undefined) requireOffer(serviceType, around)
+  const configuration = configurationAfter(input, existing)
+  const keys = mergedKeys(input, existing, configuration)
+  const missing = requiredKeys(configuration).find(({ field }) => keys[field] === undefined)
+  if (missing !== undefined)
+    throw badRequest(
+      `${path}.${missing.path}: is required ${missing.why}${existing === undefined ? ' on a new service' : ', and no key is stored'}`,
+    )
+  const { secretName, secret } = placed(keys, existing, around)
+  const hosts = {
+    ...listOf('hostIds', `${path}.host_ids`, input.host_ids, existing, around),
+    ...listOf('targetNodes', `${path}.target_nodes`, input.target_nodes, existing, around),
+  }
+  const config: ServiceConfig = {
+    serviceType,
+    serviceId: existing?.config.serviceId ?? around.newServiceId(),
+    ...hosts,
+    ipAllowlist:
+      input.ip_allowlist === undefined
+        ? (existing?.config.ipAllowlist ?? { rules: [] })
+        : storedAllowlist(input.ip_allowlist),
+    ...configuration,
+    ...(secretName === undefined ? {} : { secret: { name: secretName } }),
+  }
+  return { config, secret }
+}
+
+function requireItself(
+  { service_id: id, service_type: type }: ServiceInput,
+  existing: KnownService | undefined,
+  path: string,
+) {
+  if (id === undefined || id === existing?.config.serviceId) return
+  throw badRequest(
+    existing === undefined
+      ? `${path}.service_id: there is no ${type} service yet, and the server assigns the id of a new one: leave it out`
+      : `${path}.service_id: the ${type} service has the id ${existing.config.serviceId}`,
+  )
+}
+
+function requireOffer(
+  type: ServiceConfig['serviceType'],
+  { isOffered, pgVersion, pgvectorVersions, path }: Placed,
+): void {
+  if (!isOffered)
+    throw badRequest(
+      `${path}: this installation runs no services, since its operator names no image for them (images.services)`,
+    )
+  if (type === 'rag' && !pgvectorVersions.includes(pgVersion))
+    throw badRequest(
+      `${path}.service_type: rag needs pgvector, which Postgres ${pgVersion} does not have here; versions that have it: ${pgvectorVersions.join(', ') || 'none'}; "make pgvector" adds it`,
+    )
+}
+
+const configurationOf = ({ config: { mcp, rest, rag } }: KnownService): Configuration => {
+  return {
+    ...(mcp === undefined ? {} : { mcp }),
+    ...(rest === undefined ? {} : { rest }),
+    ...(rag === undefined ? {} : { rag }),
+  }
+}
+
+const defaultMcp = mcpServiceConfig.parse({})
+
+/** An mcp service without a configuration has the default one: to give that changes nothing. */
+function configurationAfter(input: ServiceInput, existing: KnownService | undefined): Configuration {
+  const asked = storedConfiguration(input)
+  if (existing === undefined) return asked ?? { mcp: defaultMcp }
+  const stored = configurationOf(existing)
+  const isDefault = asked?.mcp !== undefined && canonicalJson(asked.mcp) === canonicalJson(defaultMcp)
+  return asked === undefined || (isDefault && stored.mcp === undefined) ? stored : asked
+}
+
+/** The keys after the request. A client that gives back the token it has read gives no token of its own. */
+function mergedKeys(
+  input: ServiceInput,
+  existing: KnownService | undefined,
+  configuration: Configuration,
+): ServiceKeys {
+  const stored = existing?.keys ?? {}
+  const merged = Object.entries({ ...stored, ...askedKeys(input) }).filter((entry): entry is [string, string] => {
+    const [field, key] = entry
+    if (field === 'init_tokens' && stored[field] === undefined && key === existing?.token) return false
+    return key !== null
+  })
+  const isUsable = usableKeys(configuration, input.service_type)
+  return Object.fromEntries(merged.filter(([field]) => isUsable(field)))
+}
+
+const isSame = (left: ServiceKeys, right: ServiceKeys): boolean =>
+  Object.keys(left).length === Object.keys(right).length &&
+  Object.entries(left).every(([field, key]) => right[field] === key)
+
+/** The Secret that has the keys: the one that is there, none where there are no keys, else a new one. */
+function placed(keys: ServiceKeys, existing: KnownService | undefined, { newSecretName }: Placed) {
+  if (existing !== undefined && isSame(keys, existing.keys))
+    return { secretName: existing.config.secret?.name, secret: undefined }
+  if (Object.keys(keys).length === 0) return { secretName: undefined, secret: undefined }
+  const name = newSecretName()
+  return { secretName: name, secret: { name, keys } }
+}
+
+function listOf(
+  field: 'hostIds' | 'targetNodes',
+  path: string,
+  given: readonly string[] | null | undefined,
+  existing: KnownService | undefined,
+  { members }: Placed,
+) {
+  const stored = existing?.config[field]
+  if (given === undefined) return stored === undefined ? {} : { [field]: stored }
+  if (given === null || given.length === 0) return {}
+  // What is stored stays valid, also where a member has been replaced since.
+  const unknown = given.filter(name => !members.includes(name) && stored?.includes(name) !== true)
+  if (unknown.length > 0)
+    throw badRequest(
+      `${path}: unknown ${unknown.join(', ')}; ${members.length === 0 ? 'a new database has no members yet: leave it out' : `the database has ${members.join(', ')}`}`,
+    )
+  return { [field]: [...given] }
+}
+
+/** The services of a branch: ids of their own, the keys that a branch inherits, and no members of the source. */
+export function servicesOfBranch(
+  known: readonly KnownService[],
+  { newServiceId, newSecretName }: Pick<Surroundings, 'newServiceId' | 'newSecretName'>,
+): DecidedServices {
+  const secrets: KeysSecret[] = []
+  const services = known.map(({ config, keys: ofSource }): ServiceConfig => {
+    const keys = withoutKeysOfSource(ofSource)
+    const { hostIds: _hosts, targetNodes: _nodes, secret: _secret, ...rest } = config
+    const copy = { ...rest, serviceId: newServiceId() }
+    if (Object.keys(keys).length === 0) return copy
+    const name = newSecretName()
+    secrets.push({ name, keys })
+    return { ...copy, secret: { name } }
+  })
+  return { services, secrets }
+}

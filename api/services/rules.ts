@@ -1,0 +1,74 @@
+/** What texts of a configuration must be like: each function returns the rule that a text breaks, or undefined. */
+import type { z } from 'zod'
+
+type Rule = (text: string) => string | undefined
+
+/** A check for `superRefine`. What a text holds may be secret, so that no message repeats it. */
+export const textRule =
+  (rule: Rule) =>
+  (text: string, context: z.RefinementCtx): void => {
+    const message = rule(text)
+    if (message !== undefined) context.addIssue({ code: 'custom', message })
+  }
+
+const parts = (text: string): string[] => text.split(',').map(part => part.trim())
+
+const hasTwice = (texts: readonly string[]): boolean => new Set(texts).size < texts.length
+
+const mostTokens = 32
+const token = /^[\x21-\x2b\x2d-\x7e]{1,512}$/
+
+export const tokensRule: Rule = text => {
+  // Not trimmed: a token with a space would be another than the one that was sent.
+  const tokens = text.split(',')
+  if (tokens.length > mostTokens) return `must hold at most ${mostTokens} tokens`
+  if (!tokens.every(one => token.test(one)))
+    return 'must be tokens of 1 to 512 printable ASCII characters without spaces, separated by commas'
+  return hasTwice(tokens) ? 'must not hold a token twice' : undefined
+}
+
+const mostUsers = 100
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the ones to refuse
+const user = /^([^\s:\u0000-\u001f\u007f]{1,64}):([^\u0000-\u001f\u007f]{1,256})$/
+
+export const usersRule: Rule = text => {
+  const pairs = text.split(',')
+  if (pairs.length > mostUsers) return `must hold at most ${mostUsers} users`
+  const names = pairs.map(pair => user.exec(pair.trim())?.[1])
+  if (names.includes(undefined))
+    return 'must be username:password pairs separated by commas, each name of 1 to 64 characters without spaces, each password of 1 to 256'
+  return hasTwice(names.map(String)) ? 'must not hold a username twice' : undefined
+}
+
+const longestName = 63
+
+/** What Postgres keeps for itself. */
+const isReservedSchema = (name: string): boolean => name.startsWith('pg_') || name === 'information_schema'
+
+export const schemasRule: Rule = text => {
+  const names = parts(text)
+  if (names.includes('')) return 'must be names of schemas separated by commas, none of them empty'
+  if (names.some(name => name.includes('\0') || Buffer.byteLength(name) > longestName))
+    return `must hold names of at most ${longestName} bytes`
+  if (hasTwice(names)) return 'must not name a schema twice'
+  const reserved = names.find(isReservedSchema)
+  return reserved === undefined ? undefined : `must not name ${reserved}, which is Postgres's own`
+}
+
+/** As rule and list in crds/services.ts, by which `kubectl apply` is refused. */
+const reservedRoles = ['admin', 'app', 'app_read_only', 'authenticator', 'espalier', 'postgres', 'public', 'none']
+
+export const anonymousRoleRule: Rule = name =>
+  reservedRoles.includes(name) || name.startsWith('pg_') || name.startsWith('espalier_')
+    ? `must be a role of your own: it must not be pg_*, espalier_* or one of ${reservedRoles.join(', ')}`
+    : undefined
+
+const origin = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#,@*]+$/i
+
+export const originRule: Rule = text =>
+  text === '*' || origin.test(text) ? undefined : 'must be an origin, for example https://app.example.com, or *'
+
+export const originsRule: Rule = text =>
+  parts(text).every(one => originRule(one) === undefined)
+    ? undefined
+    : 'must be origins separated by commas, for example https://app.example.com, or *'
