@@ -10,8 +10,11 @@ import { entriesOf } from './entries.ts'
 
 export type Window = { maxLines: number; startMs: number | undefined; endMs: number | undefined }
 
+/** What one container of a pod has printed, now or before it last ended. */
+export type Output = Pick<LogOptions, 'container' | 'previous'>
+
 /** The outputs of an instance's pod, newest first. */
-const outputs: readonly Pick<LogOptions, 'container' | 'previous'>[] = [
+const outputs: readonly Output[] = [
   { container: 'postgres' },
   { container: 'postgres', previous: true },
   { container: 'prepare' },
@@ -48,11 +51,13 @@ async function newestLines(cluster: Cluster, pod: ObjectKey, options: LogOptions
   }
 }
 
-async function newestEntries(
+/** `entriesIn`: the entries that lines of the output hold, oldest first. Newest first. @throws ClusterError */
+export async function newestEntries(
   cluster: Cluster,
   pod: ObjectKey,
-  output: (typeof outputs)[number],
+  output: Output,
   { maxLines, startMs, endMs }: Window,
+  entriesIn: (lines: readonly string[]) => LogEntry[],
 ): Promise<LogEntry[]> {
   const options = { ...output, ...(startMs === undefined ? {} : { sinceTime: timestamp(startMs) }) }
   const isWithin = (entry: LogEntry): boolean => {
@@ -61,11 +66,13 @@ async function newestEntries(
   }
   for (let count = linesOf(maxLines); ; count = Math.min(count * 4, mostLines)) {
     const { lines, isWhole } = await newestLines(cluster, pod, options, count)
-    const found = entriesOf(lines).filter(entry => isWithin(entry) && !isAboutCollector(entry))
+    const found = entriesIn(lines).filter(isWithin)
     const isAll = isWhole || lines.length < count || count >= mostLines
     if (isAll || found.length >= maxLines) return found.slice(-maxLines).reverse()
   }
 }
+
+const ofPostgres = (lines: readonly string[]): LogEntry[] => entriesOf(lines).filter(entry => !isAboutCollector(entry))
 
 /** Newest first. @throws ClusterError where the cluster cannot tell */
 export async function readPrinted(cluster: Cluster, pod: ObjectKey, window: Window): Promise<LogEntry[]> {
@@ -73,7 +80,7 @@ export async function readPrinted(cluster: Cluster, pod: ObjectKey, window: Wind
   for (const output of outputs) {
     const left = window.maxLines - entries.length
     if (left === 0) break
-    entries.push(...(await newestEntries(cluster, pod, output, { ...window, maxLines: left })))
+    entries.push(...(await newestEntries(cluster, pod, output, { ...window, maxLines: left }, ofPostgres)))
   }
   return entries
 }

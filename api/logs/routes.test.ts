@@ -1,10 +1,11 @@
 /** Logs through the API, and what it reads for them of the cluster. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type Cluster, ClusterError, type LogOptions } from '../../cluster/index.ts'
-import { childNames } from '../../crds/index.ts'
+import { childNames, labels, tenantNamespace } from '../../crds/index.ts'
 import type { Agents, Instance } from '../agents.ts'
 import { type Client, createSettled, expectError, startClient } from '../testing/client.ts'
 import { readPrinted } from './printed.ts'
+import { serviceEntriesOf } from './service.ts'
 
 const time = (second: number) => new Date(Date.UTC(2026, 0, 1) + second * 1000).toISOString()
 const line = (second: number, text = `entry ${second}`) =>
@@ -247,5 +248,60 @@ describe('/databases/{id}/logs', () => {
     expectError(await get('00000000-0000-4000-8000-000000000000'), 404, /database/)
     const id = await createSettled(client, 'mine')
     expectError(await client.call('GET', `/databases/${id}/logs`, { claims: { tenant: 'other' } }), 404, /database/)
+  })
+})
+
+describe('the log of a service', () => {
+  const json = (second: number, line: object) => `${time(second)} ${JSON.stringify(line)}`
+
+  test('has the lines of pino as entries, and others as they are', () => {
+    const lines = [
+      json(1, { level: 30, time: 1, pid: 7, hostname: 'h', msg: 'listening', port: 3000 }),
+      json(2, {
+        level: 50,
+        time: 2,
+        pid: 7,
+        hostname: 'h',
+        err: { message: 'refused', stack: 'x' },
+        msg: 'no connection',
+      }),
+      `${time(3)} Killed`,
+      `${time(4)} {"level":`,
+    ]
+    expect(serviceEntriesOf(lines)).toEqual([
+      { timestamp: time(1), level: 'INFO', message: 'listening', pid: 7, context: '{"port":3000}' },
+      { timestamp: time(2), level: 'ERROR', message: 'no connection', pid: 7, detail: 'refused' },
+      { timestamp: time(3), level: 'LOG', message: 'Killed' },
+      { timestamp: time(4), level: 'LOG', message: '{"level":' },
+    ])
+  })
+
+  test('is of the pods of the service, newest first, and of a service that is there', async () => {
+    const client = await startClient()
+    onTestFinished(() => client.close())
+    const id = await createSettled(client, 'serviced', { services: [{ service_type: 'mcp' }] })
+    const namespace = tenantNamespace('acme')
+    const pod = (name: string, service: string) => ({
+      ...{ apiVersion: 'v1' as const, kind: 'Pod' as const },
+      metadata: { name, namespace, labels: { [labels.database]: id, [labels.service]: service } },
+      spec: { containers: [{ name: 'tools', image: 'espalier' }] },
+    })
+    await client.cluster.create('Pod', pod('mcp-1', 'mcp'))
+    await client.cluster.create('Pod', pod('rest-1', 'rest'))
+    const asked: string[] = []
+    client.cluster.logs = async (key, { container, previous, tailLines } = {}) => {
+      if (previous || container === 'bridge') throw new ClusterError('BadRequest', 'container has not ended')
+      asked.push(`${key.name}/${container}`)
+      return [1, 2].map(second => json(second, { level: 30, msg: `m${second}` })).slice(-(tailLines ?? 2))
+    }
+    const answer = await client.call('GET', `/databases/${id}/logs?service=mcp`)
+    expect(answer.body.logs.map(({ message }: { message: string }) => message)).toEqual(['m2', 'm1'])
+    expect(new Set(asked)).toEqual(new Set(['mcp-1/tools']))
+    expectError(
+      await client.call('GET', `/databases/${id}/logs?service=rest`),
+      400,
+      /^service: there is no rest service/,
+    )
+    expectError(await client.call('GET', `/databases/${id}/logs?service=psql`), 400, /^service: must be one of/)
   })
 })

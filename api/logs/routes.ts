@@ -1,7 +1,7 @@
 /** `/databases/{id}/logs`, and the same of a branch: what its Postgres has written. */
 import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import type { Kinds } from '../../cluster/index.ts'
-import { childNames, memberOfClaim } from '../../crds/index.ts'
+import { childNames, memberOfClaim, type ServiceType } from '../../crds/index.ts'
 import type { LogEntry } from '../../instance/log/entry.ts'
 import type { Instance } from '../agents.ts'
 import { sendJson } from '../answers.ts'
@@ -9,7 +9,7 @@ import { atMost } from '../at-once.ts'
 import { findOwned, idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { branchParameters } from '../databases/schema.ts'
-import { notFound } from '../errors.ts'
+import { badRequest, notFound } from '../errors.ts'
 import { type Documentation, operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter } from '../schemas/common.ts'
@@ -17,12 +17,13 @@ import { type Kept, readKept } from './kept.ts'
 import { merged } from './merge.ts'
 import { readPrinted, type Window } from './printed.ts'
 import { logsQuery, logsShape } from './schema.ts'
+import { readService } from './service.ts'
 
 /** So many logs are read at once, each of some megabytes at most. */
 const mostAtOnce = 4
 
 const about =
-  'Newest first: what Postgres has written, and before it what prepared its volume. It is there also while Postgres does not answer, and after a restart; where no Postgres runs there is none. It stands on the volume, where it takes up to a fiftieth of the room (16 to 256 MiB), and what is oldest goes first; a branch and a database made from a backup begin a log of their own. Of a log that is very long, what is oldest may not be reached at once: ask for an earlier `end_time`. What may be a password is left out of statements.'
+  'Newest first: what Postgres has written, and before it what prepared its volume. It is there also while Postgres does not answer, and after a restart; where no Postgres runs there is none. It stands on the volume, where it takes up to a fiftieth of the room (16 to 256 MiB), and what is oldest goes first; a branch and a database made from a backup begin a log of their own. Of a log that is very long, what is oldest may not be reached at once: ask for an earlier `end_time`. What may be a password is left out of statements. With `service`, what the servers of that service have printed, as far as the cluster keeps it.'
 
 const documentation = (what: Pick<Documentation, 'operationId' | 'tag' | 'summary'>): Documentation => ({
   ...what,
@@ -66,7 +67,12 @@ function send(reply: FastifyReply, { max_lines }: Query, logs: LogEntry[]): Fast
   return sendJson(reply, JSON.stringify({ logs }))
 }
 
-type Query = { max_lines: number; start_time?: string | undefined; end_time?: string | undefined }
+type Query = {
+  max_lines: number
+  service?: ServiceType | undefined
+  start_time?: string | undefined
+  end_time?: string | undefined
+}
 type Owner = Kinds['ManagedDatabase'] | Kinds['Branch']
 
 type Sources = Pick<ApiContext, 'cluster' | 'agents'> & { logger: FastifyBaseLogger }
@@ -90,6 +96,12 @@ function createReader({ cluster, agents, logger }: Sources): (owner: Owner, quer
   }
   return (owner, query) => {
     const [id, namespace] = [idOf(owner) ?? '', owner.metadata.namespace ?? '']
+    const { service } = query
+    if (service !== undefined) {
+      if (!owner.spec.services.some(({ serviceType }) => serviceType === service))
+        throw badRequest(`service: there is no ${service} service here`)
+      return bounded(namespace, () => readService(cluster, { id, namespace }, service, windowOf(query)))
+    }
     return bounded(namespace, async () => {
       const window = windowOf(query)
       const { incarnation = 1, volume } = owner.status ?? {}

@@ -1,5 +1,6 @@
 /** Logs as the API gives them: the entries of instance/log/entry.ts. */
 import { z } from 'zod'
+import { serviceTypes } from '../../crds/index.ts'
 import type { LogEntry } from '../../instance/log/entry.ts'
 import { queryLimit, queryTime, time } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
@@ -23,7 +24,7 @@ export const logEntry = output(
       level: z
         .string()
         .describe(
-          'As Postgres says it: `LOG`, `WARNING`, `ERROR`, `FATAL`, `PANIC` and more; `LOG` where it says none.',
+          'As Postgres says it: `LOG`, `WARNING`, `ERROR`, `FATAL`, `PANIC` and more; `LOG` where it says none. A service has `DEBUG`, `INFO`, `WARNING`, `ERROR` and `FATAL`.',
         ),
       message: z.string().describe('What happened.'),
       state_code: z.string().optional().describe('The SQLSTATE.'),
@@ -35,7 +36,10 @@ export const logEntry = output(
       detail: z.string().optional().describe('More of what happened.'),
       hint: z.string().optional().describe('What may help.'),
       internal_query: z.string().optional().describe('The statement inside a function that failed.'),
-      context: z.string().optional().describe('Where in functions it happened.'),
+      context: z
+        .string()
+        .optional()
+        .describe('Where in functions it happened; of a service, the other fields of the line, as JSON.'),
       statement: z.string().optional().describe('The statement that failed, without what may be a password.'),
     })
     .meta({ description: 'One entry of a log.', example }),
@@ -50,6 +54,7 @@ export const logsShape = output(
 
 export const logsQuery = z
   .strictObject({
+    service: z.enum(serviceTypes).optional().describe('The service whose log to read. Omitted: the log of Postgres.'),
     max_lines: queryLimit(1000, 100).describe('The most entries to return. More than 1000 is cut to 1000.'),
     start_time: queryTime.optional().describe('Only entries of this time and later.'),
     end_time: queryTime.optional().describe('Only entries before this time.'),

@@ -51,9 +51,9 @@ const rest = fc.record({
     jwt_secret: key('jwt').map(text => (text ? text.padEnd(40, 'x') : text)),
   }),
 })
-const llm = (name: string) =>
+const llm = (name: string, ...providers: ('openai' | 'anthropic')[]) =>
   fc.record({
-    provider: fc.constantFrom('openai' as const, 'anthropic' as const),
+    provider: fc.constantFrom(...providers),
     model: fc.constant('m'),
     api_key: key(name),
   })
@@ -61,13 +61,13 @@ const rag = fc.record({
   service_type: fc.constant('rag' as const),
   ...common,
   rag_config: fc.record({
-    embedding_llm: llm('embedding'),
-    completion_llm: llm('completion'),
+    embedding_llm: llm('embedding', 'openai'),
+    completion_llm: llm('completion', 'openai', 'anthropic'),
     pipelines: fc.uniqueArray(
       fc.record({
         name: fc.constantFrom('one', 'two'),
         tables: fc.constant([{ table: 't', text_column: 'c', vector_column: 'v' }]),
-        embedding_llm: maybe(llm('own')),
+        completion_llm: maybe(llm('own', 'openai', 'anthropic')),
       }),
       { minLength: 1, maxLength: 2, selector: ({ name }) => name },
     ),
@@ -102,7 +102,7 @@ const given = (input: ServiceInput, field: string): unknown => {
     completion_llm_api_key: ofRag?.completion_llm.api_key,
   }
   for (const pipeline of ofRag?.pipelines ?? [])
-    flat[`pipelines.${pipeline.name}.embedding_llm_api_key`] = pipeline.embedding_llm?.api_key
+    flat[`pipelines.${pipeline.name}.completion_llm_api_key`] = pipeline.completion_llm?.api_key
   return flat[field]
 }
 
@@ -110,7 +110,7 @@ const given = (input: ServiceInput, field: string): unknown => {
 const isNamed = (input: ServiceInput, field: string): boolean => {
   const [, name] = /^pipelines\.(\w+)\./.exec(field) ?? []
   if (name === undefined) return true
-  return input.rag_config?.pipelines.some(one => one.name === name && one.embedding_llm !== undefined) ?? true
+  return input.rag_config?.pipelines.some(one => one.name === name && one.completion_llm !== undefined) ?? true
 }
 
 function expectKept(before: KnownService, now: KnownService, input: ServiceInput): void {

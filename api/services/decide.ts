@@ -64,6 +64,7 @@ function decideService(input: ServiceInput, existing: KnownService | undefined, 
   requireItself(input, existing, path)
   if (existing === undefined) requireOffer(serviceType, around)
   const configuration = configurationAfter(input, existing)
+  requireEmbeddings(configuration, path)
   const keys = mergedKeys(input, existing, configuration)
   const missing = requiredKeys(configuration).find(({ field }) => keys[field] === undefined)
   if (missing !== undefined)
@@ -122,6 +123,15 @@ const configurationOf = ({ config: { mcp, rest, rag } }: KnownService): Configur
     ...(rest === undefined ? {} : { rest }),
     ...(rag === undefined ? {} : { rag }),
   }
+}
+
+/** @throws ApiError 400 */
+function requireEmbeddings({ rag }: Configuration, path: string): void {
+  const refuse = (place: string) =>
+    badRequest(`${path}.rag_config.${place}.provider: anthropic has no embeddings; must be openai`)
+  if (rag?.embeddingLlm.provider === 'anthropic') throw refuse('embedding_llm')
+  const index = rag?.pipelines.findIndex(({ embeddingLlm }) => embeddingLlm?.provider === 'anthropic') ?? -1
+  if (index >= 0) throw refuse(`pipelines[${index}].embedding_llm`)
 }
 
 const defaultMcp = mcpServiceConfig.parse({})

@@ -289,19 +289,24 @@ describe('change', () => {
       /^services\[0\]\.rag_config\.pipelines\[0\]\.tables\[0\]\.filter: is not one SQL condition/,
     ],
     [
+      'embeddings of anthropic',
+      { ...rag, rag_config: { ...rag.rag_config, embedding_llm: { ...llm('k'), provider: 'anthropic' } } },
+      /^services\[0\]\.rag_config\.embedding_llm\.provider: anthropic has no embeddings/,
+    ],
+    [
       'a token with a space',
       { service_type: 'mcp', mcp_config: { init_tokens: 'a, b' } },
       /^services\[0\]\.mcp_config\.init_tokens: must be tokens/,
     ],
     [
       'a user twice',
-      { service_type: 'mcp', mcp_config: { init_users: 'a:b,a:c' } },
+      { service_type: 'mcp', mcp_config: { init_users: 'a:password,a:passwords' } },
       /^services\[0\]\.mcp_config\.init_users: must not hold a username twice/,
     ],
     [
       'a user without a password',
-      { service_type: 'mcp', mcp_config: { init_users: 'a' } },
-      /^services\[0\]\.mcp_config\.init_users: must be username:password/,
+      { service_type: 'mcp', mcp_config: { init_users: 'a:short' } },
+      /^services\[0\]\.mcp_config\.init_users: must have passwords of 8 to 1024 bytes/,
     ],
     [
       'an empty schema',

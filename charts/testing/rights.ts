@@ -46,6 +46,7 @@ export const rights: readonly Right[] = [
       [core, 'secrets', 'get', 'db-credentials'],
       [core, 'secrets', 'create'],
       [core, 'pods/log', 'get', 'db-1-0'],
+      [core, 'pods', 'list'],
     ],
   ),
   ...lines(
@@ -54,7 +55,7 @@ export const rights: readonly Right[] = [
     [ofTenant],
     [
       [core, 'secrets', 'list watch update patch delete'],
-      [core, 'pods', 'get list watch create delete'],
+      [core, 'pods', 'get watch create update delete'],
       [core, 'pods/exec', 'create get'],
       ['apps', 'statefulsets', 'get list create update delete'],
       [core, 'persistentvolumeclaims', 'get list delete'],
