@@ -307,6 +307,108 @@ describe.each(pgVersions)('Postgres %s', major => {
     }
   })
 
+  describe('the login of rest', () => {
+    const secret = { password: 'rest-secret-1', mark: 'secret-1', anonymousRoles: ['web_anon'] }
+    const ensureWith = (authenticator: typeof secret | undefined) =>
+      administratorOf(server).ensureRoles(
+        server.target,
+        async () => ({ passwords, mark: 'first', authenticator }),
+        signal,
+      )
+    const look = async (authenticator: typeof secret | undefined) =>
+      reached(
+        await administratorOf(server).observe(server.target, { passwords, commits: false, authenticator }, signal),
+      )
+    const login = async (password: string, ...statements: string[]) => {
+      const client = await connectAs(server, 'authenticator', password)
+      try {
+        for (const sql of statements) await client.query(sql)
+      } finally {
+        await client.end()
+      }
+    }
+    const memberships = () =>
+      superuser(`SELECT roleid::regrole::text AS role, inherit_option AS inherit, admin_option AS admin
+        FROM pg_auth_members WHERE member = 'authenticator'::regrole ORDER BY 1`)
+
+    test('is refused while a user has a role of that name', async () => {
+      await as(
+        'admin',
+        "CREATE ROLE authenticator LOGIN PASSWORD 'of-a-user'",
+        "COMMENT ON ROLE authenticator IS 'espalier {}'",
+      )
+      await ensureWith(secret)
+      expect((await look(secret)).authenticator).toMatchObject({ role: 'foreign', inOrder: true })
+      expect((await look(undefined)).platformInOrder).toBe(true)
+      await login('of-a-user')
+      await as('admin', 'DROP ROLE authenticator')
+    })
+
+    test('is made, becomes the anonymous role once there is one, and inherits nothing', async () => {
+      expect((await look(secret)).authenticator).toMatchObject({ role: 'missing', inOrder: false })
+      await ensureWith(secret)
+      expect((await look(secret)).authenticator).toEqual({
+        role: 'ours',
+        inOrder: true,
+        anonymousRoles: { web_anon: { kind: 'missing' } },
+      })
+      await as('admin', 'CREATE ROLE web_anon NOLOGIN')
+      expect((await look(secret)).authenticator).toMatchObject({
+        inOrder: false,
+        anonymousRoles: { web_anon: { kind: 'grantable' } },
+      })
+      await ensureWith(secret)
+      expect((await look(secret)).authenticator).toMatchObject({
+        inOrder: true,
+        anonymousRoles: { web_anon: { kind: 'granted' } },
+      })
+      expect(await memberships()).toEqual([{ role: 'web_anon', inherit: false, admin: false }])
+      await login(secret.password, 'SET ROLE web_anon')
+    })
+
+    test('gets its password, attributes and way in again', async () => {
+      await as('app', 'REVOKE CONNECT ON DATABASE app FROM PUBLIC, authenticator')
+      await superuser("ALTER ROLE authenticator INHERIT CREATEDB PASSWORD 'of-a-function'")
+      expect((await look(secret)).authenticator?.inOrder).toBe(false)
+      await ensureWith(secret)
+      expect((await look(secret)).authenticator?.inOrder).toBe(true)
+      await login(secret.password)
+      await expect(login('of-a-function')).rejects.toMatchObject({ code: '28P01' })
+      const next = { ...secret, password: 'rest-secret-2', mark: 'secret-2' }
+      await ensureWith(next)
+      await login(next.password)
+      await as('app', 'GRANT CONNECT ON DATABASE app TO PUBLIC')
+    })
+
+    test('loses a role that it must not become, and one that is served no more', async () => {
+      await as('admin', 'GRANT pg_monitor TO web_anon', 'CREATE ROLE other_anon', 'GRANT web_anon TO authenticator')
+      const both = { ...secret, anonymousRoles: ['web_anon', 'other_anon', 'app', 'postgres', 'pg_monitor'] }
+      await ensureWith(both)
+      const { authenticator } = await look(both)
+      expect(authenticator?.inOrder).toBe(true)
+      expect(authenticator?.anonymousRoles).toMatchObject({
+        web_anon: { kind: 'refused', reason: expect.stringMatching(/^web_anon is a member of pg_/) },
+        other_anon: { kind: 'granted' },
+        app: { kind: 'refused', reason: 'app is a role of the platform' },
+        postgres: { kind: 'refused', reason: 'postgres has SUPERUSER' },
+        pg_monitor: { kind: 'refused' },
+      })
+      expect(await memberships()).toEqual([{ role: 'other_anon', inherit: false, admin: false }])
+      await ensureWith({ ...secret, anonymousRoles: [] })
+      expect(await memberships()).toEqual([])
+    })
+
+    test('is locked where no service needs it', async () => {
+      expect((await look(undefined)).platformInOrder).toBe(false)
+      await ensureWith(undefined)
+      expect((await look(undefined)).platformInOrder).toBe(true)
+      await expect(login(secret.password)).rejects.toThrow()
+      await ensureWith(secret)
+      await login(secret.password)
+      await ensureWith(undefined)
+    })
+  })
+
   test('reports why it cannot connect', async () => {
     const administrator = administratorOf(server)
     const other = createAuthority()

@@ -13,6 +13,7 @@ import { createSessions, type Sessions, type SigningAuthorities } from './sessio
 import { type RestorePoint, restorePointQuery, sizeQuery, volumeUseQuery } from './state.ts'
 import { createVerdicts } from './verdicts.ts'
 
+export type { AuthenticatorObservation, DesiredAuthenticator } from './authenticator.ts'
 export type { PostgresTarget } from './connection.ts'
 export type { DesiredRoles, ReadDesiredRoles } from './ensure-roles.ts'
 export { diskFull, isPassing, PostgresError } from './errors.ts'

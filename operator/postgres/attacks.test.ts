@@ -11,6 +11,9 @@ import { withConnection } from './connection.ts'
 import { connectAs, type RunningPostgres, startPostgres } from './testing/postgres.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
+const authenticator = { password: 'authenticator-secret-1', mark: 'a', anonymousRoles: [] }
+const logins = { ...passwords, authenticator: authenticator.password }
+const attackers = [...databaseRoles, 'authenticator'] as const
 
 let servers: Map<string, RunningPostgres>
 beforeAll(async () => {
@@ -21,7 +24,8 @@ beforeAll(async () => {
       now: Date.now,
       logger: pino({ level: 'silent' }),
     })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'm' }), new AbortController().signal)
+    const desired = async () => ({ passwords, mark: 'm', authenticator })
+    await administrator.ensureRoles(server.target, desired, new AbortController().signal)
     return [major, server] as const
   })
   servers = new Map(await Promise.all(started))
@@ -159,6 +163,17 @@ const attacks: Record<string, string[]> = {
     'ALTER ROLE %other% NOLOGIN',
     'GRANT %other% TO current_user WITH ADMIN OPTION',
   ],
+  'the login of rest': [
+    'COMMENT ON ROLE authenticator IS NULL',
+    'DROP ROLE authenticator',
+    'ALTER ROLE authenticator RENAME TO mine',
+    'ALTER ROLE authenticator INHERIT',
+    'ALTER ROLE authenticator NOLOGIN',
+    'GRANT authenticator TO current_user WITH ADMIN OPTION',
+    'GRANT app TO authenticator',
+    'GRANT admin TO authenticator',
+    'GRANT pg_read_all_data TO authenticator',
+  ],
   'the platform': [
     "ALTER SYSTEM SET fsync = 'off'",
     'ALTER SYSTEM RESET ALL',
@@ -206,8 +221,8 @@ describe.each(pgVersions)('Postgres %s', major => {
     const found = servers.get(major)
     if (found === undefined) throw new Error('not started')
     server = found
-    for (const role of databaseRoles) {
-      const client = await connectAs(server, role, passwords[role])
+    for (const role of attackers) {
+      const client = await connectAs(server, role, logins[role])
       await client.query('SET default_transaction_read_only = off')
       clients.set(role, client)
     }
@@ -221,7 +236,21 @@ describe.each(pgVersions)('Postgres %s', major => {
     for (const client of clients.values()) await client.end()
   })
 
-  describe.each(databaseRoles)('as %s', role => {
+  test('no secret is in a setting that every login reads', async () => {
+    const { rows } = await clientOf('authenticator').query('SELECT setconfig FROM pg_catalog.pg_db_role_setting')
+    expect(rows).toEqual([{ setconfig: ['default_transaction_read_only=on'] }])
+  })
+
+  test.each(databaseRoles)('%s neither becomes the login of rest nor changes it', async role => {
+    for (const sql of [
+      'SET ROLE authenticator',
+      "ALTER ROLE authenticator PASSWORD 'mine'",
+      "ALTER ROLE authenticator SET rst.jwt_secret = 'mine'",
+    ])
+      await expect(clientOf(role).query(sql)).rejects.toMatchObject({ code: '42501' })
+  })
+
+  describe.each(attackers)('as %s', role => {
     test.each(Object.entries(attacks))('no attack reaches %s', async (_, statements) => {
       const client = clientOf(role)
       const done: string[] = []
@@ -241,10 +270,10 @@ describe.each(pgVersions)('Postgres %s', major => {
     })
 
     test.each(['template1', 'postgres'])('cannot connect to %s, nor for replication', async database => {
-      await expect(connectAs(server, role, passwords[role], database)).rejects.toMatchObject({
+      await expect(connectAs(server, role, logins[role], database)).rejects.toMatchObject({
         code: expect.stringMatching(/^(42501|3D000)$/),
       })
-      await expect(connectAs(server, `${role}`, passwords[role], 'template0')).rejects.toMatchObject({ code: '55000' })
+      await expect(connectAs(server, `${role}`, logins[role], 'template0')).rejects.toMatchObject({ code: '55000' })
     })
 
     test('cannot end a session of the superuser', async () => {

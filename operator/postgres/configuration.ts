@@ -24,6 +24,8 @@ export const monitorRole = 'espalier_monitor'
 export const monitorCommonName = (id: string): string => `espalier-monitor-${id}`
 /** The group that users' own roles join to read what `app_read_only` reads. Nobody logs in as it. */
 export const readerRole = 'espalier_read_only'
+/** The login of the service `rest`, which becomes the role of each request. */
+export const authenticatorRole = 'authenticator'
 /** What Postgres gathers of the statements it ran; loaded where the image has it. */
 export const statisticsLibrary = 'pg_stat_statements'
 export const preloadedLibraries = [statisticsLibrary]

@@ -78,7 +78,9 @@ async function restarted(server: RunningPostgres): Promise<RunningPostgres> {
 
 test('a copy starts closed, loses slots and subscriptions without contacting the publisher, and then opens', async () => {
   await administrator().ensureRoles(publisher.target, async () => ({ passwords, mark: 'm' }), signal)
-  await administrator().ensureRoles(subscriber.target, async () => ({ passwords, mark: 'm' }), signal)
+  const authenticator = { password: 'source-1', mark: 'source', anonymousRoles: [] }
+  const ofSource = async () => ({ passwords, mark: 'm', authenticator })
+  await administrator().ensureRoles(subscriber.target, ofSource, signal)
   await superuser(publisher, 'CREATE TABLE public.sent (id int PRIMARY KEY); INSERT INTO public.sent VALUES (1)')
   await superuser(publisher, 'CREATE TABLE public.stuck (id int PRIMARY KEY); INSERT INTO public.stuck VALUES (1)')
   await superuser(
@@ -115,7 +117,6 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   expect(before.length).toBeGreaterThan(1)
 
   copy = await copied()
-  const ofSource = async () => ({ passwords, mark: 'm' })
   await administrator().ensureRoles(copy.target, ofSource, signal, { opens: true })
   expect((await look(copy)).closed).toEqual({ inherited: 2 })
   await expect(connectAs(copy, 'app', passwords.app)).rejects.toThrow(/pg_hba.conf rejects|no pg_hba.conf entry/)
@@ -123,6 +124,10 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   await administrator().detach(copy.target, signal)
   expect((await look(copy)).closed).toEqual({ inherited: 0 })
   expect(await slots()).toEqual(before)
+
+  // It has no service that logs in as this role: its source's password must not open it.
+  await administrator().open(copy.target, async () => ({ passwords, mark: 'm' }), signal)
+  expect((await look(copy)).closed).toEqual({ inherited: 0 })
 
   // Killed before it was opened, it is closed again.
   await copy.kill()
@@ -136,6 +141,7 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   const { configuration } = await look(copy)
   expect(configuration).toMatchObject({ errors: [], pendingRestart: [], isMounted: true, refused: null })
   await expect(connectAs(copy, 'app', passwords.app)).rejects.toThrow(/password authentication failed/)
+  await expect(connectAs(copy, 'authenticator', authenticator.password)).rejects.toThrow(/authentication failed|log in/)
   const client = await connectAs(copy, 'app', 'another-1')
   await client.end()
 

@@ -1,6 +1,14 @@
 /** Creates the roles, the application database and its grants, or corrects what differs; opens a copy once they are right. */
 import type { Logger } from 'pino'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
+import {
+  type AuthenticatorFacts,
+  authenticatorQuery,
+  authenticatorStatements,
+  type DesiredAuthenticator,
+  isClosedFor,
+  isForeign,
+} from './authenticator.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
 import { openStatements } from './copy.ts'
 import { markOfRole } from './marks.ts'
@@ -19,7 +27,7 @@ import {
   toolsMade,
   toolsQuery,
 } from './roles.ts'
-import { scramVerifier } from './scram.ts'
+import { fitsVerifier, scramVerifier } from './scram.ts'
 import type { Sessions } from './sessions.ts'
 import { readState, type ServerState } from './state.ts'
 
@@ -27,6 +35,8 @@ export type DesiredRoles = {
   passwords: Readonly<Record<DatabaseRole, string>>
   /** Names these passwords (marks.ts). */
   mark: string
+  /** Where there is none, a role of that name of ours is locked. */
+  authenticator?: DesiredAuthenticator | undefined
 }
 
 /**
@@ -47,7 +57,9 @@ export async function ensureRoles(
   signal: AbortSignal,
   logger: Logger,
 ): Promise<void> {
-  const state = await ensureRolesAndDatabase(connection, await desired())
+  const wanted = await desired()
+  const state = await ensureRolesAndDatabase(connection, wanted)
+  await ensureAuthenticator(connection, state, wanted.authenticator)
   if (grantsMade(state) && toolsMade(state)) return
   const work = (inside: Connection) => grantInside(connection, inside, state)
   await connect(target, applicationDatabase, signal, work, state.version)
@@ -58,7 +70,10 @@ export async function ensureRoles(
 export async function openCopy(connection: Connection, desired: ReadDesiredRoles): Promise<void> {
   const state = await readState(connection)
   const { dataDirectory, copy } = state
-  if (!copy.isClosed || copy.inherited > 0 || !haveMark(state, await desired())) return
+  if (!copy.isClosed || copy.inherited > 0) return
+  const wanted = await desired()
+  const facts = await authenticatorFacts(connection, state, undefined)
+  if (!haveMark(state, wanted) || !isClosedFor(state, facts, wanted.authenticator)) return
   for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
 }
 
@@ -75,6 +90,33 @@ async function makeGrants(connection: Connection, state: ServerState): Promise<v
   const schemas = await connection.rows<{ name: string }>(schemaQuery)
   const names = schemas.map(({ name }) => name)
   await connection.transaction([...ifUnchanged(state), ...grantStatements(state, names)])
+}
+
+/** What of the authenticator cannot be read from the state; undefined where there is no such role, and none is wanted. */
+export async function authenticatorFacts(
+  connection: Connection,
+  { roles }: ServerState,
+  wanted: DesiredAuthenticator | undefined,
+): Promise<AuthenticatorFacts | undefined> {
+  if (wanted === undefined && roles.authenticator === undefined) return undefined
+  const [row] = await connection.rows<{ facts: AuthenticatorFacts }>(authenticatorQuery(wanted?.anonymousRoles ?? []))
+  return row?.facts
+}
+
+async function ensureAuthenticator(
+  connection: Connection,
+  state: ServerState,
+  wanted: DesiredAuthenticator | undefined,
+): Promise<void> {
+  const facts = await authenticatorFacts(connection, state, wanted)
+  if (facts === undefined) return
+  const { verifier = null, comment } = state.roles.authenticator ?? {}
+  const keeps =
+    wanted === undefined ||
+    isForeign(state, facts) ||
+    (parseMark(comment).credentials === wanted.mark && (await fitsVerifier(wanted.password, verifier)))
+  const made = keeps ? undefined : await scramVerifier(wanted.password)
+  await connection.transaction(authenticatorStatements(state, facts, wanted, made))
 }
 
 /** Everything but the grants inside the application database. @returns the state after it */

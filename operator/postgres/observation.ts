@@ -1,7 +1,15 @@
 /** What the operator observes of a Postgres: over one connection, and by comparing passwords with their verifiers. */
 import { type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
+import {
+  type AuthenticatorFacts,
+  type AuthenticatorObservation,
+  authenticatorObservation,
+  type DesiredAuthenticator,
+  isLeftOpen,
+} from './authenticator.ts'
 import { maintenanceDatabase } from './configuration.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
+import { authenticatorFacts } from './ensure-roles.ts'
 import { diskFull, type PostgresErrorReason, postgresErrorOf } from './errors.ts'
 import { grantsMade, parseMark, platformStatements, roleStatements, toolsMade } from './roles.ts'
 import type { Sessions } from './sessions.ts'
@@ -37,6 +45,8 @@ export type PostgresObservation =
       /** Whether data checksums are on. */
       checksums: boolean
       roles: Record<DatabaseRole, RoleObservation>
+      /** Of the login of `rest`, where it was asked for. */
+      authenticator?: AuthenticatorObservation | undefined
       applicationDatabase: boolean
       /** SHA-256 of the certificate that it showed to the operator. */
       certificate: string | undefined
@@ -69,6 +79,8 @@ export type ObserveOptions = {
   passwords: Passwords | undefined
   /** Commits to WAL. For a pod that does not check its WAL itself. */
   commits: boolean
+  /** The login of `rest` as it is to be. Where none is given, one of ours that can log in makes `platformInOrder` false. */
+  authenticator?: DesiredAuthenticator | undefined
 }
 
 /** A commit that takes longer hangs: a busy disk takes far less. */
@@ -78,7 +90,7 @@ const commitTimeoutMs = 20_000
 export async function observeServer(
   { connect }: Sessions,
   target: PostgresTarget,
-  { passwords, commits }: ObserveOptions,
+  { passwords, commits, authenticator }: ObserveOptions,
   verdicts: Verdicts,
   signal: AbortSignal,
 ): Promise<Reachable> {
@@ -87,9 +99,24 @@ export async function observeServer(
     const wal = commits && !state.inRecovery ? await commit(connection) : ('unasked' as const)
     // A write that hangs is not tried twice.
     const hasRoom = wal === 'hangs' || (await findRoom(connection, state))
-    return { state, more: { certificate: connection.certificate, wal, hasRoom } }
+    const facts = await authenticatorFacts(connection, state, authenticator)
+    return { state, facts, more: { certificate: connection.certificate, wal, hasRoom } }
   })
-  return { ...(await observationOf(seen.state, passwords ?? {}, verdicts, signal)), ...seen.more }
+  const observed = await observationOf(seen.state, passwords ?? {}, verdicts, signal)
+  return { ...observed, ...(await observeAuthenticator(seen, authenticator, verdicts, signal)), ...seen.more }
+}
+
+async function observeAuthenticator(
+  { state, facts }: { state: ServerState; facts: AuthenticatorFacts | undefined },
+  wanted: DesiredAuthenticator | undefined,
+  verdicts: Verdicts,
+  signal: AbortSignal,
+): Promise<Partial<Reachable>> {
+  if (facts === undefined) return {}
+  if (wanted === undefined) return isLeftOpen(state, facts) ? { platformInOrder: false } : {}
+  const verifier = state.roles.authenticator?.verifier ?? null
+  const verdict = verifier === null ? 'differs' : await verdicts.judge(wanted.password, verifier, signal)
+  return { authenticator: authenticatorObservation(state, facts, wanted, verdict !== 'differs') }
 }
 
 /** The server cannot cancel a wait for its disk, so this only stops waiting for the server. */

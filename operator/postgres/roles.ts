@@ -130,7 +130,7 @@ export function platformStatements(state: ServerState): string[] {
   ]
 }
 
-const watched = [
+export const watched = [
   'superuser',
   'inherit',
   'createRole',
@@ -195,7 +195,10 @@ export function parseMark(comment: string | null | undefined): RoleMark {
   }
 }
 
-const comment = (role: DatabaseRole, mark: RoleMark): string =>
+/** Whether a role's comment is one of ours. */
+export const isMarked = (text: string | null | undefined): boolean => text?.startsWith(markPrefix) ?? false
+
+export const comment = (role: string, mark: RoleMark): string =>
   `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(markPrefix + JSON.stringify(mark))}`
 
 /** What is to be set on each role: its password's verifier, where that is not to stay, and its part of the passwords' mark. */

@@ -4,7 +4,14 @@
  */
 import { escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
-import { maintenanceDatabase, monitorRole, readerRole, replicationRole, statisticsLibrary } from './configuration.ts'
+import {
+  authenticatorRole,
+  maintenanceDatabase,
+  monitorRole,
+  readerRole,
+  replicationRole,
+  statisticsLibrary,
+} from './configuration.ts'
 import type { Connection } from './connection.ts'
 import { type CopyState, copyState } from './copy.ts'
 import { PostgresError } from './errors.ts'
@@ -41,7 +48,12 @@ export type ServerState = {
   systemIdentifier: string
   inRecovery: boolean
   checksums: boolean
-  roles: Partial<Record<DatabaseRole | typeof replicationRole | typeof monitorRole | typeof readerRole, RoleState>>
+  roles: Partial<
+    Record<
+      DatabaseRole | typeof replicationRole | typeof monitorRole | typeof readerRole | typeof authenticatorRole,
+      RoleState
+    >
+  >
   /** Of our roles, in each other and in those that Postgres makes by itself; not in those that users make. */
   memberships: Membership[]
   /** The application database. */
@@ -201,7 +213,7 @@ SELECT json_build_object(
     FROM pg_database WHERE datname IN ($3, $4) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))
 ) AS state`,
   values: [
-    [...databaseRoles, replicationRole, monitorRole, readerRole],
+    [...databaseRoles, replicationRole, monitorRole, readerRole, authenticatorRole],
     applicationDatabase,
     initialDatabase,
     maintenanceDatabase,
