@@ -3,12 +3,15 @@ import { hostname } from 'node:os'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { pino } from 'pino'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
+import { followCertificateFiles } from '../../gateway/haproxy/certificate-files.ts'
 import { haproxyDefaults, type PortRange } from '../../gateway/haproxy/configuration.ts'
 import { drain } from '../../gateway/haproxy/drain.ts'
+import type { HttpsOptions } from '../../gateway/haproxy/https.ts'
 import { startHaproxyGateway } from '../../gateway/haproxy/index.ts'
 import { pathsIn } from '../../gateway/haproxy/paths.ts'
 import { writeConfiguration } from '../../gateway/haproxy/write.ts'
 import { loginLimits } from '../../gateway/logins.ts'
+import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
 import { followCertificate } from '../../server/certificate.ts'
 import { startHealthServer } from '../../server/health.ts'
 import { metricsPage, processMetrics } from '../../server/metrics.ts'
@@ -28,6 +31,9 @@ The agent:
   --certificate FILE   PEM certificate that denials are answered with; read again when it changes
   --key FILE           its private key, PEM
   --ports FIRST-LAST   what HAProxy listens on
+  --https-certificates DIRECTORY
+                       HAProxy listens for HTTPS, with the certificates of regions that stand here as
+                       REGION.crt and REGION.key; read again when they change (default: no HTTPS)
   --http HOST:PORT     /healthz, /readyz and /metrics (default: 0.0.0.0:8080)
   --kubeconfig FILE    how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
   --identity NAME      how this replica calls itself in its lease (default: the host's name)
@@ -36,6 +42,8 @@ configuration: writes haproxy.cfg and the empty files of its maps, before HAProx
   --directory DIRECTORY          where to; the sockets will be there too
   --ports FIRST-LAST             what to listen on
   --proxy-protocol-from CIDRS    load balancers that speak PROXY protocol, separated by commas (default: none)
+  --https-port N                 where to listen for HTTPS requests to services (default: none)
+  --max-https-connections N      of all clients there (default: half of --max-connections)
   --max-connections N            of all routes at once (default: ${haproxyDefaults.maxConnections})
   --max-connections-per-route N  of one (default: ${haproxyDefaults.maxConnectionsPerRoute})
   --max-logins-per-address N     connections of one address to one route that log in at once (default: ${loginLimits.perAddress})
@@ -84,6 +92,8 @@ async function configuration(args: string[]): Promise<number> {
     directory: { type: 'string' },
     ports: { type: 'string' },
     host: { type: 'string', default: haproxyDefaults.host },
+    'https-port': { type: 'string' },
+    'max-https-connections': { type: 'string' },
     'proxy-protocol-from': { type: 'string', default: '' },
     'max-connections': { type: 'string', default: String(haproxyDefaults.maxConnections) },
     'max-connections-per-route': { type: 'string', default: String(haproxyDefaults.maxConnectionsPerRoute) },
@@ -99,7 +109,9 @@ async function configuration(args: string[]): Promise<number> {
   if (operationsPort >= ports.first && operationsPort <= ports.last) {
     throw new UsageError('--operations-port: must not be one of --ports')
   }
+  const maxConnections = wholeNumber('--max-connections', flags['max-connections'], 1_000_000)
   await writeConfiguration({
+    https: httpsOptions(flags['https-port'], flags['max-https-connections'], maxConnections, [ports, operationsPort]),
     paths: pathsIn(plainPath('--directory', required('--directory', flags.directory))),
     host: flags.host,
     ports,
@@ -109,7 +121,7 @@ async function configuration(args: string[]): Promise<number> {
         throw new UsageError(`--proxy-protocol-from: ${JSON.stringify(text)} is no IPv4 CIDR block`)
       return cidr
     }),
-    maxConnections: wholeNumber('--max-connections', flags['max-connections'], 1_000_000),
+    maxConnections,
     maxConnectionsPerRoute: wholeNumber('--max-connections-per-route', flags['max-connections-per-route'], 1_000_000),
     logins: {
       ...loginLimits,
@@ -120,6 +132,30 @@ async function configuration(args: string[]): Promise<number> {
     operationsPort,
   })
   return 0
+}
+
+function httpsOptions(
+  portText: string | undefined,
+  connections: string | undefined,
+  maxConnections: number,
+  [ports, operationsPort]: [PortRange, number],
+): HttpsOptions | undefined {
+  if (portText === undefined) {
+    if (connections !== undefined) throw new UsageError('--max-https-connections: needs --https-port')
+    return undefined
+  }
+  const port = wholeNumber('--https-port', portText, 65_535)
+  if (port === operationsPort || (port >= ports.first && port <= ports.last)) {
+    throw new UsageError('--https-port: must not be one of --ports, nor --operations-port')
+  }
+  return {
+    port,
+    maxConnections:
+      connections === undefined
+        ? Math.ceil(maxConnections / 2)
+        : wholeNumber('--max-https-connections', connections, 1_000_000),
+    placeholder: issueServerCertificate(createAuthority(), { dnsNames: ['espalier.invalid'] }),
+  }
 }
 
 async function waitForSessions(args: string[]): Promise<number> {
@@ -140,6 +176,7 @@ async function runAgent(args: string[]): Promise<number> {
     certificate: { type: 'string' },
     key: { type: 'string' },
     ports: { type: 'string' },
+    'https-certificates': { type: 'string' },
     http: { type: 'string', default: '0.0.0.0:8080' },
     kubeconfig: { type: 'string' },
     identity: { type: 'string', default: hostname() },
@@ -153,6 +190,7 @@ async function runAgent(args: string[]): Promise<number> {
   const ports = portRange(flags.ports)
   const http = hostAndPort('--http', flags.http)
   const certificate = await readCertificateFlags(files)
+  const directory = flags['https-certificates']
 
   const logger = pino({ level: logLevel('info') })
   const stopped = stopSignal()
@@ -162,10 +200,15 @@ async function runAgent(args: string[]): Promise<number> {
     identity: flags.identity,
     paths: { ...paths, refusals },
     ports,
+    https: directory !== undefined,
     certificate,
     logger,
   })
   const following = followCertificate({ files, current: certificate, use: gateway.setCertificate, logger })
+  const httpsFollowing =
+    directory === undefined
+      ? undefined
+      : followCertificateFiles({ directory, use: gateway.setHttpsCertificates, logger })
   const health = await startHealthServer({
     ...http,
     live: {},
@@ -178,6 +221,7 @@ async function runAgent(args: string[]): Promise<number> {
   logger.info('stopping: send new connections elsewhere')
   await gateway.stop()
   following.stop()
+  httpsFollowing?.stop()
   await health.stop()
   await cluster.close()
   return 0

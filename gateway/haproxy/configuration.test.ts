@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { testCertificate } from '../testing/certificate.ts'
 import { haproxyVersion } from '../testing/haproxy.ts'
 import { haproxyDefaults, renderConfiguration } from './configuration.ts'
 import { pathsIn } from './paths.ts'
@@ -32,7 +33,8 @@ else
     const directory = await mkdtemp(join(tmpdir(), 'espalier-configuration-'))
     onTestFinished(() => rm(directory, { recursive: true }))
     const paths = pathsIn(directory)
-    await writeConfiguration({ ...options, paths, proxyProtocolFrom: ['10.0.0.0/8'] })
+    const https = { port: 8443, maxConnections: 1_000, placeholder: testCertificate('espalier.invalid') }
+    await writeConfiguration({ ...options, paths, https, proxyProtocolFrom: ['10.0.0.0/8'] })
     const check = spawnSync(process.env.ESPALIER_HAPROXY || 'haproxy', ['-c', '-dW', '-f', paths.configuration], {
       encoding: 'utf8',
     })

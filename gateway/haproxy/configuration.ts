@@ -9,6 +9,7 @@
  * The configuration uses only what both HAProxy 2.6 and 3.0 support.
  */
 import { type LoginLimits, loginLimits } from '../logins.ts'
+import { type HttpsOptions, httpsSections } from './https.ts'
 import { beginMs, loginActions, loginRefusal } from './logins.ts'
 import { deadlineKey, type Paths } from './paths.ts'
 
@@ -27,6 +28,8 @@ export type HaproxyOptions = {
   /** Limits of connections that have not logged in. */
   logins: LoginLimits
   threads: number
+  /** Absent where services are not served. */
+  https?: HttpsOptions | undefined
   /** The port of /healthz and of HAProxy's /metrics. */
   operationsPort: number
 }
@@ -57,6 +60,7 @@ export function renderConfiguration(options: HaproxyOptions): string {
     databaseDefaults,
     frontend(options),
     backends(options.paths),
+    ...(options.https === undefined ? [] : httpsSections({ ...options, https: options.https })),
     [
       'defaults operations',
       '    mode http',
@@ -70,11 +74,11 @@ export function renderConfiguration(options: HaproxyOptions): string {
   return `# Written by espalier gateway configuration; changed by nobody.\n${text}\n`
 }
 
-const global = ({ paths, maxConnections, threads }: HaproxyOptions): string[] => [
+const global = ({ paths, maxConnections, threads, https }: HaproxyOptions): string[] => [
   'global',
   '    log stdout format raw local0 notice',
   // The operations page and the runtime API need connections of their own.
-  `    maxconn ${maxConnections + 100}`,
+  `    maxconn ${maxConnections + (https?.maxConnections ?? 0) + 100}`,
   // In 2.6 with several threads, a sleeping script is sometimes not woken (seen: one wait in a thousand).
   '.if version_atleast(3.0)',
   `    nbthread ${threads}`,

@@ -48,6 +48,7 @@ async function scripted(answers: Answers) {
     ports: { first: 1, last: 100 },
     addressOf: ({ service }) => (service === 'absent' ? undefined : '10.96.0.1:5432'),
     resolvable: () => resolvable,
+    https: false,
     limits: { answerMs: 300, answerBytes: 10_000 },
     onRecovered: () => recovered++,
     logger: pino({ level: 'silent' }),

@@ -10,25 +10,24 @@ import type { Logger } from 'pino'
 import { backoffMs, sleep, systemClock } from '../../cluster/informer/clock.ts'
 import type { RouteTarget } from '../../routes/route.ts'
 import type { DataPlane } from '../data-plane.ts'
+import { type HostTable, noHosts } from '../http/table.ts'
 import type { RouteTable } from '../table.ts'
+import { type Certificates, PushedCertificates } from './certificates.ts'
 import type { PortRange } from './configuration.ts'
-import {
-  contentOf,
-  createEndpointBook,
-  deadlineContent,
-  type Endpoints,
-  isWithin,
-  planMaps,
-  setDeadline,
-} from './maps.ts'
+import { createHttpBook } from './http-maps.ts'
+import { createEndpointBook, isWithin } from './maps.ts'
 import type { Paths } from './paths.ts'
 import { Progress } from './progress.ts'
-import { expectAnswer, expectDone, replaceMap } from './push.ts'
+import { PushedMaps } from './pushed-maps.ts'
 import { connectRuntime, type RuntimeConnection, type RuntimeLimits, runtimeLimits } from './runtime.ts'
 
 type HaproxyPlane = DataPlane & {
   /** Reports that a target's address may have changed. */
   retarget(): void
+  /** From now on the HTTPS listener shows these certificates. One that HAProxy refuses does not keep rules from it. */
+  setCertificates(certificates: Certificates): void
+  /** Asks clients of the HTTPS listener to connect to another replica; new connections are still admitted. */
+  drain(): void
   /** Returns why HAProxy does not have the desired rules; undefined if it has them. */
   problem(): string | undefined
   /** Disconnects from HAProxy and leaves it as it is. */
@@ -41,6 +40,8 @@ type PlaneOptions = {
   addressOf: (target: RouteTarget) => string | undefined
   /** Whether the addresses of targets are known; until then nothing is pushed. */
   resolvable: () => boolean
+  /** Whether HAProxy has the HTTPS listener. Without it, routes by host name lead nowhere. */
+  https: boolean
   limits?: RuntimeLimits | undefined
   /** Called when HAProxy has all rules again after a failure. */
   onRecovered: () => void
@@ -60,25 +61,31 @@ class Plane implements HaproxyPlane {
   readonly #options: PlaneOptions
   readonly #limits: RuntimeLimits
   readonly #book: ReturnType<typeof createEndpointBook>
+  readonly #httpBook: ReturnType<typeof createHttpBook>
   readonly #stopping = new AbortController()
   readonly #progress = new Progress(this.#stopping.signal)
   readonly #running: Promise<void>
   /** The desired rules. */
   #table: RouteTable | undefined
+  #hosts: HostTable = noHosts
   /** Undefined: HAProxy keeps its earlier deadline, which is no later than the end of the Lease that set it. */
   #deadlineSeconds: number | undefined
   #closed = false
+  #draining = false
+  #certificates: Certificates | undefined
   #problem: string | undefined = 'HAProxy has not been reached yet'
 
   constructor(options: PlaneOptions) {
     this.#options = options
     this.#limits = options.limits ?? runtimeLimits
     this.#book = createEndpointBook(options.ports, options.addressOf)
+    this.#httpBook = createHttpBook(options.addressOf)
     this.#running = this.#run()
   }
 
-  put(table: RouteTable): void {
+  put(table: RouteTable, hosts: HostTable): void {
     this.#table = table
+    this.#hosts = hosts
     this.#progress.change()
   }
 
@@ -106,6 +113,16 @@ class Plane implements HaproxyPlane {
   }
 
   retarget(): void {
+    this.#progress.change()
+  }
+
+  setCertificates(certificates: Certificates): void {
+    this.#certificates = certificates
+    this.#progress.change()
+  }
+
+  drain(): void {
+    this.#draining = true
     this.#progress.change()
   }
 
@@ -157,6 +174,7 @@ class Plane implements HaproxyPlane {
     const { paths, resolvable, onPushed } = this.#options
     const progress = this.#progress
     const maps = new PushedMaps(connection, paths, onPushed)
+    const certificates = new PushedCertificates(connection, paths)
     let isOver = false
     void connection.over.then(() => {
       isOver = true
@@ -170,6 +188,7 @@ class Plane implements HaproxyPlane {
         await this.#pushTo(maps)
         this.#reportRecovery()
         progress.reach(target)
+        await this.#pushCertificates(certificates)
       }
     }
   }
@@ -180,9 +199,17 @@ class Plane implements HaproxyPlane {
     if (until === 0) await maps.setDeadline(0)
     if (this.#table === undefined) await maps.check()
     else {
-      await maps.push(this.#book.endpoints(this.#table))
+      const http = this.#options.https ? this.#httpBook.endpoints(this.#hosts) : undefined
+      await maps.push(this.#book.endpoints(this.#table), http)
       if (until !== undefined) await maps.setDeadline(until)
+      if (this.#draining) await maps.setDraining()
     }
+  }
+
+  async #pushCertificates(pushed: PushedCertificates): Promise<void> {
+    if (!this.#options.https || this.#certificates === undefined) return
+    for (const problem of await pushed.push(this.#certificates))
+      this.#options.logger.error({ problem }, 'HAProxy refused a certificate; it keeps the earlier one')
   }
 
   #reportRecovery(): void {
@@ -190,41 +217,5 @@ class Plane implements HaproxyPlane {
     this.#options.logger.info({ routes: this.#table?.size }, 'HAProxy has all rules')
     this.#problem = undefined
     this.#options.onRecovered()
-  }
-}
-
-/** What HAProxy's maps hold, as pushed over one connection. Every method throws RefusedError on an unexpected answer. */
-class PushedMaps {
-  readonly #connection: RuntimeConnection
-  readonly #paths: Paths
-  readonly #onPushed: PlaneOptions['onPushed']
-  #endpoints: Endpoints | undefined
-  #deadline: number | undefined
-
-  constructor(connection: RuntimeConnection, paths: Paths, onPushed: PlaneOptions['onPushed']) {
-    this.#connection = connection
-    this.#paths = paths
-    this.#onPushed = onPushed
-  }
-
-  check(): Promise<void> {
-    return expectAnswer(this.#connection)
-  }
-
-  async setDeadline(seconds: number): Promise<void> {
-    if (seconds === this.#deadline) return
-    if (this.#deadline === undefined) await replaceMap(this.#connection, deadlineContent(this.#paths, seconds))
-    else await expectDone(this.#connection, [setDeadline(this.#paths, seconds)])
-    this.#deadline = seconds
-  }
-
-  async push(endpoints: Endpoints): Promise<void> {
-    const began = performance.now()
-    const all = this.#endpoints === undefined
-    if (this.#endpoints === undefined) {
-      for (const content of contentOf(this.#paths, endpoints)) await replaceMap(this.#connection, content)
-    } else await expectDone(this.#connection, planMaps(this.#paths, this.#endpoints, endpoints))
-    this.#endpoints = endpoints
-    this.#onPushed?.({ all, seconds: (performance.now() - began) / 1000 })
   }
 }

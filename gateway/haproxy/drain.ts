@@ -5,6 +5,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { frontendName } from './configuration.ts'
+import { httpsFrontendName } from './https.ts'
 import { deadlineKey, type Paths } from './paths.ts'
 import { connectRuntime, type RuntimeConnection } from './runtime.ts'
 
@@ -42,13 +43,15 @@ async function softStop(connection: RuntimeConnection, paths: Paths): Promise<vo
   if (started.split('\0').includes(paths.configuration)) process.kill(pid, 'SIGUSR1')
 }
 
-/** Open connections of the frontend; undefined where HAProxy is gone. */
+/** Open connections of the frontends; undefined where HAProxy is gone. */
 async function openSessions(connection: RuntimeConnection): Promise<number | undefined> {
   const answer = await connection.command('show stat')
   if (answer.kind === 'lost') return undefined
   // CSV: proxy, FRONTEND or a server, queued now and most, sessions now (management guide, "Statistics").
-  const line = answer.text.split('\n').find(text => text.startsWith(`${frontendName},FRONTEND,`))
-  return line === undefined ? undefined : Number(line.split(',')[4])
+  const lines = answer.text.split('\n').map(line => line.split(','))
+  const sessionsOf = (name: string) => lines.find(([proxy, part]) => proxy === name && part === 'FRONTEND')?.[4]
+  const sessions = sessionsOf(frontendName)
+  return sessions === undefined ? undefined : Number(sessions) + Number(sessionsOf(httpsFrontendName) ?? 0)
 }
 
 /** Until when HAProxy admits, in seconds since the epoch; 0 where nothing was ever said, undefined where it is gone. */

@@ -14,6 +14,7 @@ import { createRefuse } from '../denial/refuse.ts'
 import { createUnreachable } from '../denial/unreachable.ts'
 import { createMetrics } from '../metrics.ts'
 import { startReplica } from '../replica.ts'
+import type { Certificates } from './certificates.ts'
 import type { PortRange } from './configuration.ts'
 import { createHaproxyPlane } from './data-plane.ts'
 import { askLogins } from './login-counts.ts'
@@ -29,6 +30,8 @@ export type HaproxyGatewayOptions = {
   paths: Paths
   /** What HAProxy listens on; a route with a port outside is reported as one that cannot be listened on. */
   ports: PortRange
+  /** Whether HAProxy listens for HTTPS. */
+  https?: boolean
   /** Shown to refused clients that ask for TLS; PEM. Admitted ones see their database's own. */
   certificate: Certificate
   denialLimits?: Partial<DenialLimits>
@@ -46,6 +49,8 @@ export type HaproxyGateway = {
   registry: Registry
   /** Another certificate from now on. @throws Error as `startHaproxyGateway` does; the former one stays in use then. */
   setCertificate(certificate: Certificate): void
+  /** The certificates of the HTTPS listener from now on, by region. */
+  setHttpsCertificates(certificates: Certificates): void
   /**
    * Says at once that it is about to go, goes on for `settleMs` until balancers have heard of it, then admits nobody and
    * gives up the Lease. Open sessions are HAProxy's, and go on.
@@ -82,6 +87,7 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
     ports,
     addressOf: targets.addressOf,
     resolvable: targets.synced,
+    https: options.https ?? false,
     limits: options.runtimeLimits,
     onRecovered: () => replica.announce(),
     onPushed: ({ all, seconds }) => pushes.observe({ scope: all ? 'all' : 'change' }, seconds),
@@ -109,8 +115,10 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
     version: replica.version,
     registry: metrics.registry,
     setCertificate: agent.setCertificate,
+    setHttpsCertificates: certificates => plane.setCertificates(certificates),
     stop: async ({ settleMs = defaultSettleMs } = {}) => {
       stopping = true
+      plane.drain()
       await new Promise(resolve => setTimeout(resolve, settleMs))
       await replica.stop()
       await plane.stop()

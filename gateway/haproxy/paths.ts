@@ -16,12 +16,21 @@ export type Paths = {
   allow: string
   /** Ports that have a route. */
   ports: string
+  /** Owner and service of HTTP requests to what leads to the service (http-maps.ts). */
+  services: string
+  /** Network of a service and caller; the callers that are admitted. */
+  callers: string
+  /** The list of certificates of the HTTPS listener, and the certificate that clients without a known name get. */
+  certificates: string
+  defaultCertificate: string
   /** `deadline`: until when HAProxy may admit, in seconds since the epoch. */
   state: string
 }
 
 /** By this key the deadline stands in the map `state`. */
 export const deadlineKey = 'deadline'
+/** By this key the map `state` says that the replica is about to stop, so that clients connect to another one. */
+export const drainingKey = 'draining'
 
 export const pathsIn = (directory: string): Paths => ({
   configuration: join(directory, 'haproxy.cfg'),
@@ -30,5 +39,9 @@ export const pathsIn = (directory: string): Paths => ({
   refusals: join(directory, 'deny.sock'),
   allow: join(directory, 'allow.map'),
   ports: join(directory, 'ports.map'),
+  services: join(directory, 'services.map'),
+  callers: join(directory, 'callers.map'),
+  certificates: join(directory, 'certificates.list'),
+  defaultCertificate: join(directory, 'default.pem'),
   state: join(directory, 'state.map'),
 })

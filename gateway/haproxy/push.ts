@@ -25,6 +25,12 @@ export async function expectAnswer(connection: RuntimeConnection): Promise<void>
   textOf(await connection.command('show info'))
 }
 
+/** What HAProxy answers to a command that it may refuse. @throws RefusedError where the connection is over */
+export async function answerOf(connection: RuntimeConnection, command: string): Promise<string> {
+  const answer = await connection.command(command)
+  return answer.kind === 'lost' ? textOf(answer) : answer.text
+}
+
 /** Replaces all lines of a map in one transaction. @throws RefusedError */
 export async function replaceMap(connection: RuntimeConnection, { map, lines }: MapContent): Promise<void> {
   const prepared = textOf(await connection.command(`prepare map ${map}`))

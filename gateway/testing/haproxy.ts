@@ -4,10 +4,12 @@ import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Certificate } from '../../server/certificate.ts'
 import { type HaproxyOptions, haproxyDefaults } from '../haproxy/configuration.ts'
 import { type Paths, pathsIn } from '../haproxy/paths.ts'
 import { connectRuntime } from '../haproxy/runtime.ts'
 import { writeConfiguration } from '../haproxy/write.ts'
+import { testCertificate } from './certificate.ts'
 import { ownLoopback, until } from './sockets.ts'
 
 /** ESPALIER_HAPROXY names another program than the one on the path. */
@@ -23,6 +25,9 @@ export type TestHaproxy = {
   host: string
   ports: { first: number; last: number }
   operationsPort: number
+  httpsPort: number
+  /** Of the listener for HTTPS, until it is given another one. */
+  certificate: Certificate & { ca: string }
   pid(): number
   isRunning(): boolean
   start(): Promise<void>
@@ -43,6 +48,8 @@ export async function openHaproxy(
   const host = ownLoopback()
   const ports = { first: 20_000, last: 20_019 }
   const operationsPort = 19_999
+  const httpsPort = 18_443
+  const certificate = testCertificate('espalier.invalid')
   await writeConfiguration({
     ...haproxyDefaults,
     maxConnections: 5_000,
@@ -50,6 +57,7 @@ export async function openHaproxy(
     host,
     ports,
     paths,
+    https: { port: httpsPort, maxConnections: 2_000, placeholder: certificate },
     ...options,
   })
   if (rewrite) await writeFile(paths.configuration, rewrite(await readFile(paths.configuration, 'utf8')))
@@ -85,6 +93,8 @@ export async function openHaproxy(
     host,
     ports,
     operationsPort,
+    httpsPort,
+    certificate,
     pid: () => child?.pid ?? 0,
     isRunning,
     start,

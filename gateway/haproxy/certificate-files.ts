@@ -1,0 +1,76 @@
+/**
+ * The certificates of regions, `<region>.crt` and `<region>.key` in one directory: a mounted Secret, which the operator
+ * writes. It is read again at intervals, like the files of `server/certificate.ts`.
+ */
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import type { Certificate } from '../../server/certificate.ts'
+import { type Certificates, checkCertificate } from './certificates.ts'
+
+const defaultIntervalMs = 10_000
+const certificateFile = /^([a-z0-9]([-a-z0-9]*[a-z0-9])?)\.crt$/
+
+/** Calls `use` with all certificates at once, and again after each change. A certificate that did not change stays the same object. */
+export function followCertificateFiles(options: {
+  directory: string
+  use: (certificates: Certificates) => void
+  intervalMs?: number | undefined
+  logger: Logger
+}): { stop(): void } {
+  const { directory, use, intervalMs = defaultIntervalMs, logger } = options
+  let current: Certificates | undefined
+  const reported = new Set<string>()
+  let stopped = false
+  let timer: NodeJS.Timeout
+
+  /** A pair that cannot be used leaves the earlier one of its region in use. */
+  const readRegion = async (region: string): Promise<Certificate | undefined> => {
+    const before = current?.get(region)
+    const [cert, key] = await Promise.all(
+      ['crt', 'key'].map(end => readFile(join(directory, `${region}.${end}`), 'utf8')),
+    )
+    if (cert === undefined || key === undefined) return before
+    if (before?.cert === cert && before.key === key) return before
+    try {
+      checkCertificate({ cert, key })
+      reported.delete(region)
+      return { cert, key }
+    } catch {
+      // The text of an error about a key may quote it.
+      if (!reported.has(region))
+        logger.warn({ region }, "a region's certificate cannot be used; keeping the earlier one")
+      reported.add(region)
+      return before
+    }
+  }
+
+  const readAll = async (): Promise<void> => {
+    const found = new Map<string, Certificate>()
+    for (const file of await filesIn(directory)) {
+      const region = certificateFile.exec(file)?.[1]
+      const certificate = region && (await readRegion(region).catch(() => current?.get(region)))
+      if (region && certificate) found.set(region, certificate)
+    }
+    if (stopped || (current !== undefined && isSame(current, found))) return
+    current = found
+    use(found)
+    logger.info({ regions: [...found.keys()] }, 'the certificates of regions are in use')
+  }
+  const again = (): void => {
+    timer = setTimeout(() => void readAll().finally(() => !stopped && again()), intervalMs)
+  }
+  void readAll().finally(() => !stopped && again())
+  return {
+    stop: () => {
+      stopped = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** None where the directory is absent: a Secret that does not exist yet is mounted empty. */
+const filesIn = (directory: string): Promise<string[]> => readdir(directory).catch(() => [])
+
+const isSame = (left: Certificates, right: Certificates): boolean =>
+  left.size === right.size && [...right].every(([region, certificate]) => left.get(region) === certificate)

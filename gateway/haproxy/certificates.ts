@@ -1,0 +1,107 @@
+/**
+ * The certificates of the HTTPS listener. HAProxy takes them over its runtime API, so that neither a new certificate nor a
+ * renewed one is a reload: open streams go on, and the next handshake uses it. The private keys are in HAProxy's
+ * memory only, in no file beside it.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { dirname, join } from 'node:path'
+import type { Certificate } from '../../server/certificate.ts'
+import type { Paths } from './paths.ts'
+import { answerOf } from './push.ts'
+import type { RuntimeConnection } from './runtime.ts'
+
+/** By region. */
+export type Certificates = ReadonlyMap<string, Certificate>
+
+/** The certificates that one HAProxy process has, as pushed over one connection. */
+export class PushedCertificates {
+  readonly #connection: RuntimeConnection
+  readonly #paths: Paths
+  /** By the name that HAProxy knows a certificate by: a path below its directory, where no file is. */
+  #pushed: Map<string, Certificate | undefined> | undefined
+
+  constructor(connection: RuntimeConnection, paths: Paths) {
+    this.#connection = connection
+    this.#paths = paths
+  }
+
+  /**
+   * Gives HAProxy these certificates, and deletes those that it has besides. Returns what HAProxy refused; it keeps the
+   * earlier certificate then. @throws RefusedError where the connection is over
+   */
+  async push(certificates: Certificates): Promise<string[]> {
+    this.#pushed ??= await this.#known()
+    const problems: string[] = []
+    const wanted = this.#wanted(certificates)
+    for (const [name, certificate] of wanted) {
+      if (this.#pushed.get(name) === certificate) continue
+      const problem = await this.#put(name, certificate)
+      if (problem === undefined) this.#pushed.set(name, certificate)
+      else problems.push(`${name}: ${problem}`)
+    }
+    for (const name of [...this.#pushed.keys()].filter(each => !wanted.has(each))) await this.#delete(name)
+    return problems
+  }
+
+  /** A client that names no known host gets the first region's. */
+  #wanted(certificates: Certificates): Map<string, Certificate> {
+    const regions = [...certificates].sort(([left], [right]) => (left < right ? -1 : 1))
+    const first = regions[0]?.[1]
+    return new Map([
+      ...(first === undefined ? [] : [[this.#paths.defaultCertificate, first] as const]),
+      ...regions.map(([region, certificate]) => [nameOf(this.#paths, region), certificate] as const),
+    ])
+  }
+
+  /** What this HAProxy has from an earlier agent; what that agent left half done is undone. */
+  async #known(): Promise<Map<string, undefined>> {
+    const stored = (await this.#ask('show ssl cert')).split('\n')
+    for (const line of stored.filter(each => each.startsWith('*'))) await this.#ask(`abort ssl cert ${line.slice(1)}`)
+    const listed = (await this.#ask(`show ssl crt-list ${this.#paths.certificates}`)).split('\n')
+    const ours = stored.filter(line => line.startsWith(`${dirname(this.#paths.defaultCertificate)}/`))
+    for (const name of ours.filter(each => !listed.includes(each))) await this.#ask(`del ssl cert ${name}`)
+    return new Map(ours.filter(each => listed.includes(each)).map(name => [name, undefined]))
+  }
+
+  async #put(name: string, certificate: Certificate): Promise<string | undefined> {
+    const isNew = this.#pushed?.has(name) === false && name !== this.#paths.defaultCertificate
+    if (isNew) await this.#ask(`new ssl cert ${name}`)
+    const set = await this.#ask(`set ssl cert ${name} <<\n${payload(certificate)}\n`)
+    const committed = set.startsWith('Transaction ') ? await this.#ask(`commit ssl cert ${name}`) : set
+    if (!committed.endsWith('Success!')) {
+      await this.#ask(`abort ssl cert ${name}`)
+      if (isNew) await this.#ask(`del ssl cert ${name}`)
+      return committed
+    }
+    if (!isNew) return undefined
+    const listed = await this.#ask(`add ssl crt-list ${this.#paths.certificates} ${name}`)
+    return listed.endsWith('Success!') ? undefined : listed
+  }
+
+  /** The default certificate stays: the listener needs one. */
+  async #delete(name: string): Promise<void> {
+    if (name === this.#paths.defaultCertificate) return
+    await this.#ask(`del ssl crt-list ${this.#paths.certificates} ${name}`)
+    await this.#ask(`del ssl cert ${name}`)
+    this.#pushed?.delete(name)
+  }
+
+  #ask(command: string): Promise<string> {
+    return answerOf(this.#connection, command)
+  }
+}
+
+const nameOf = (paths: Paths, region: string): string => join(dirname(paths.defaultCertificate), `region-${region}.pem`)
+
+/** An empty line would end the payload. */
+const payload = ({ cert, key }: Certificate): string =>
+  `${key}\n${cert}`
+    .split('\n')
+    .filter(line => line.trim() !== '')
+    .join('\n')
+
+/** @throws Error where they are not PEM, or do not belong together */
+export function checkCertificate({ cert, key }: Certificate): void {
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
+    throw new Error('the certificate and its key do not belong together')
+}

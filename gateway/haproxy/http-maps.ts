@@ -1,0 +1,124 @@
+/**
+ * The map entries of routes by host name, and the runtime commands that lead from what HAProxy has to what it should
+ * have. Pure.
+ *
+ * A service has one entry in the map `services`, which holds everything that its requests need: the network of its
+ * allowlist, the address to connect to, its token's digest. Its rules are entries of the map `callers`, below that
+ * network, `fd01:<80 bits of owner and service>:<source>`. So a rule of one database never admits anyone to another,
+ * whichever entry is written first, and a changed target is one entry.
+ */
+import { createHash } from 'node:crypto'
+import type { RouteTarget } from '../../routes/route.ts'
+import type { CompiledHost, CompiledService, HostTable } from '../http/table.ts'
+import type { MapContent } from './maps.ts'
+import type { Paths } from './paths.ts'
+
+/** What the maps hold for a route, each as key to value. What stayed the same is the same object. */
+type HttpEndpoint = { services: ReadonlyMap<string, string>; callers: ReadonlySet<string> }
+/** By host name. */
+export type HttpEndpoints = ReadonlyMap<string, HttpEndpoint>
+
+/** The fields of values in `services`, in this order, separated by `|`: of an owner's name alone, and of a service. */
+export const ownerFields = ['label', 'has'] as const
+export const serviceFields = ['network', 'address', 'port', 'bridgePort', 'unavailable', 'tokenDigest'] as const
+/** Between the services that an owner has: no space, which would end a command's argument. */
+export const hasSeparator = '+'
+
+const inOrder = <Name extends string>(names: readonly Name[], fields: Record<Name, string | number | undefined>) =>
+  names.map(name => String(fields[name] ?? '')).join('|')
+
+/** The network of a service's callers, without its last 32 bits, which are the caller's address. */
+function networkOf({ host, databaseId }: CompiledHost, service: string): string {
+  const digest = createHash('sha256').update(`${host} ${databaseId} ${service}`).digest('hex')
+  return ['fd01', ...[0, 4, 8, 12, 16].map(at => digest.slice(at, at + 4))].join(':')
+}
+
+function callerKey(network: string, cidr: string): string {
+  const [address, prefix] = cidr.split('/')
+  return `${network}:${address}/${96 + Number(prefix)}`
+}
+
+type AddressOf = (target: RouteTarget) => string | undefined
+
+function serviceValue(network: string, to: string | undefined, service: CompiledService): string {
+  const [address, port] = to?.split(':') ?? []
+  const { bridge, unavailable, tokenDigest } = service
+  const digest = tokenDigest && Buffer.from(tokenDigest).toString('hex')
+  return inOrder(serviceFields, { network, address, port, bridgePort: bridge?.port, unavailable, tokenDigest: digest })
+}
+
+/** @param owners how requests name the owner: its host name, and `/<database id>` */
+function endpointOf(host: CompiledHost, owners: readonly string[], addressOf: AddressOf): HttpEndpoint {
+  const has = [...host.services.keys()].map(service => `/${service}`).join(hasSeparator)
+  const value = inOrder(ownerFields, { label: host.label, has })
+  const services = new Map(owners.map(owner => [owner, value]))
+  const callers = new Set<string>()
+  for (const service of host.services.values()) {
+    const network = networkOf(host, service.service)
+    const value = serviceValue(network, addressOf(service.target), service)
+    for (const owner of owners) services.set(`${owner}/${service.service}`, value)
+    for (const cidr of service.rules) callers.add(callerKey(network, cidr))
+  }
+  return { services, callers }
+}
+
+/** Remembers the entries of each host for as long as neither its route nor an address of its targets changes. */
+export function createHttpBook(addressOf: AddressOf): { endpoints(hosts: HostTable): HttpEndpoints } {
+  const known = new WeakMap<CompiledHost, { state: string; endpoint: HttpEndpoint }>()
+  const remembered = (host: CompiledHost, owners: readonly string[]): HttpEndpoint => {
+    const state = [...owners, ...[...host.services.values()].map(({ target }) => addressOf(target))].join(' ')
+    const before = known.get(host)
+    if (before?.state === state) return before.endpoint
+    const endpoint = endpointOf(host, owners, addressOf)
+    known.set(host, { state, endpoint })
+    return endpoint
+  }
+  return {
+    endpoints: ({ byName, byId }) =>
+      new Map(
+        [...byName].map(([name, host]) => {
+          const ownsId = byId.get(host.databaseId) === host
+          return [name, remembered(host, ownsId ? [name, `/${host.databaseId}`] : [name])]
+        }),
+      ),
+  }
+}
+
+const nothing: HttpEndpoint = { services: new Map(), callers: new Set() }
+
+/** The commands, one a line, that turn the maps of `have` into those of `want`. None where they are the same. */
+export function planHttpMaps(paths: Paths, have: HttpEndpoints, want: HttpEndpoints): string[] {
+  const changed = [...new Set([...have.keys(), ...want.keys()])]
+    .map(host => ({ before: have.get(host) ?? nothing, after: want.get(host) ?? nothing }))
+    .filter(({ before, after }) => before !== after)
+  const plan = (commands: (before: HttpEndpoint, after: HttpEndpoint) => string[]) =>
+    changed.flatMap(({ before, after }) => commands(before, after))
+  return [
+    // A caller that stays admitted by another rule, or to a service that is new, is at no moment refused.
+    ...plan((before, after) => notIn(after.callers, before.callers).map(key => `add map ${paths.callers} ${key} 1`)),
+    // An owner's id may pass from one of its routes to another: `del map` deletes every entry of a key.
+    ...plan((before, after) => notIn(before.services, after.services).map(key => `del map ${paths.services} ${key}`)),
+    ...plan((before, after) => writes(paths.services, before.services, after.services)),
+    ...plan((before, after) => notIn(before.callers, after.callers).map(key => `del map ${paths.callers} ${key}`)),
+  ]
+}
+
+const notIn = (keys: { keys(): Iterable<string> }, other: { has(key: string): boolean }): string[] =>
+  [...keys.keys()].filter(key => !other.has(key))
+
+function writes(map: string, before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
+  return [...after].flatMap(([key, value]) => {
+    const had = before.get(key)
+    if (had === value) return []
+    return [`${had === undefined ? 'add' : 'set'} map ${map} ${key} ${value}`]
+  })
+}
+
+/** All that the maps hold for these endpoints; `callers` comes first, since a service without them is closed. */
+export function httpContentOf(paths: Paths, endpoints: HttpEndpoints): MapContent[] {
+  const all = [...endpoints.values()]
+  return [
+    { map: paths.callers, lines: all.flatMap(({ callers }) => [...callers].map(key => `${key} 1`)) },
+    { map: paths.services, lines: all.flatMap(({ services }) => [...services].map(entry => entry.join(' '))) },
+  ]
+}

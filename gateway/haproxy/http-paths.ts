@@ -1,0 +1,25 @@
+/** The paths of services as `placeOf` of `../http/paths.ts` has them, in the form of rules; a test compares the two. */
+import type { ServiceType } from '../../routes/route.ts'
+
+export type PathRule = {
+  path: string
+  /** `below`: the path itself, and every path that begins with it and a slash. */
+  match: 'exact' | 'below'
+  service: ServiceType
+  port: 'main' | 'bridge'
+  /** What the service is not sent. */
+  strip?: string
+}
+
+/** The first that matches counts. */
+export const pathRules: readonly PathRule[] = [
+  { path: '/rest', match: 'below', service: 'rest', port: 'main', strip: '/rest' },
+  { path: '/rag', match: 'below', service: 'rag', port: 'main', strip: '/rag' },
+  { path: '/mcp', match: 'exact', service: 'mcp', port: 'bridge' },
+  { path: '/mcp/v1', match: 'below', service: 'mcp', port: 'main' },
+  { path: '/mcp/api', match: 'below', service: 'mcp', port: 'main', strip: '/mcp' },
+  { path: '/mcp/health', match: 'exact', service: 'mcp', port: 'main', strip: '/mcp' },
+  { path: '/.well-known', match: 'below', service: 'mcp', port: 'bridge' },
+  { path: '/oauth', match: 'below', service: 'mcp', port: 'bridge' },
+  { path: '/register', match: 'exact', service: 'mcp', port: 'bridge' },
+]

@@ -1,0 +1,395 @@
+/**
+ * What every data plane does with HTTPS requests. Each plane runs the same tests, so that a client cannot tell them apart.
+ * `judge` is the judge of requests made up at random.
+ */
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { type HttpRoute, httpRouteName, type RouteTarget, routeKey } from '../../routes/route.ts'
+import { refusalBody } from '../http/refusal.ts'
+import { buildHosts, type HostTable } from '../http/table.ts'
+import { judge } from '../http/verdict.ts'
+import { type Asked, ask, dialTls, type Listener, open } from './http-client.ts'
+import { openService, type Received, type TestService } from './http-services.ts'
+import { received, until } from './sockets.ts'
+
+export type TestHttpPlane = Listener & {
+  /** Names beside its addresses by which clients reach databases by the path. */
+  ownNames: ReadonlySet<string>
+  /** Resolves once no request is judged by an earlier table. */
+  put(hosts: HostTable): Promise<void>
+  close(): Promise<void>
+}
+export type OpenHttpPlane = (addressOf: (target: RouteTarget) => string | undefined) => Promise<TestHttpPlane>
+
+type Service = HttpRoute['services'][number]
+const id = '9b2f7a6e-0c1d-4e5f-8a9b-000000000001'
+const otherId = '9b2f7a6e-0c1d-4e5f-8a9b-000000000002'
+const [shop, other, asleep, broken] = ['shop.db.test', 'other.db.test', 'asleep.db.test', 'broken.db.test']
+export const nameWithoutRoute = 'nobody.db.test'
+const token = 'a-bearer-token'
+const client = '127.0.0.5'
+const stranger = '127.0.0.6'
+const everyone = ['0.0.0.0/0']
+
+type Services = Record<'tools' | 'bridge' | 'rest' | 'rag' | 'other', TestService>
+
+const routeOf = (host: string, databaseId: string, services: Service[]): HttpRoute => ({
+  ...{ kind: 'http', host, databaseId, label: host.split('.')[0] ?? '', services },
+})
+const hostsOf = (routes: HttpRoute[], unreadable: string[] = []): HostTable => {
+  const map = (host: string, text: string) => ({
+    ...({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: httpRouteName(host) } } as const),
+    data: { [routeKey]: text },
+  })
+  return buildHosts([
+    ...routes.map(route => map(route.host, JSON.stringify(route))),
+    ...unreadable.map(host => map(host, 'not JSON')),
+  ]).table
+}
+
+const bearing = (authorization: string | undefined): Record<string, string> =>
+  authorization === undefined ? {} : { authorization }
+const tokenDigest = createHash('sha256').update(token).digest('hex')
+
+/** @param own the rules of the first database */
+function routesTo(services: Services, own = [`${client}/32`]): HttpRoute[] {
+  const to = (
+    type: Service['service'],
+    name: keyof Services,
+    rules: string[],
+    more: Partial<Service> = {},
+  ): Service => ({
+    ...{ service: type, target: { namespace: 'n', service: name, port: services[name].port }, rules },
+    ...more,
+  })
+  const gone = { target: { namespace: 'n', service: 'gone', port: 1 } }
+  return [
+    routeOf(shop, id, [
+      to('mcp', 'tools', own, { bridgePort: services.bridge.port }),
+      to('rest', 'rest', own),
+      to('rag', 'rag', own, { tokenDigest }),
+    ]),
+    routeOf(other, otherId, [to('mcp', 'other', everyone), to('rag', 'other', everyone)]),
+    routeOf(asleep, '9b2f7a6e-0c1d-4e5f-8a9b-000000000003', [
+      to('rest', 'rest', everyone, { unavailable: 'suspended' }),
+      to('mcp', 'other', everyone, { ...gone, unavailable: 'starting' }),
+      to('rag', 'other', everyone, { ...gone, tokenDigest }),
+    ]),
+  ]
+}
+
+export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void {
+  describe(`HTTPS of ${name}`, () => {
+    let plane: TestHttpPlane
+    let services: Services
+    let hosts: HostTable
+
+    beforeAll(async () => {
+      const tools = await openService('tools')
+      services = {
+        tools,
+        bridge: await openService('bridge', tools.host),
+        rest: await openService('rest'),
+        rag: await openService('rag'),
+        other: await openService('other'),
+      }
+      const byName = new Map(Object.entries(services))
+      plane = await openPlane(({ service, port }) => {
+        const found = byName.get(service)
+        return found && `${found.host}:${port}`
+      })
+      hosts = hostsOf(routesTo(services), [broken])
+      await plane.put(hosts)
+    })
+    afterAll(async () => {
+      await plane.close()
+      for (const each of Object.values(services)) await each.close()
+    })
+
+    const send = (asked: Asked) => ask(plane, { name: shop, from: client, ...asked })
+    const forwarded = async (asked: Asked): Promise<Received> => {
+      const { status, body } = await send(asked)
+      expect({ status, body }).toMatchObject({ status: 200 })
+      return JSON.parse(body)
+    }
+    const refused = async (asked: Asked) => {
+      const { status, headers, body } = await send(asked)
+      expect(headers['content-type']).toBe('application/json')
+      const { code, message, ...others } = JSON.parse(body)
+      expect([code, others]).toEqual([status, {}])
+      return { status, message: String(message), headers }
+    }
+
+    test.each([
+      ['/rest', 'rest', '/', '/rest'],
+      ['/rest/films?id=eq.1&name=a%20b', 'rest', '/films?id=eq.1&name=a%20b', '/rest'],
+      ['/rest?select=*', 'rest', '/?select=*', '/rest'],
+      ['/mcp', 'bridge', '/mcp', undefined],
+      ['/mcp/v1', 'tools', '/mcp/v1', undefined],
+      ['/mcp/api/conversations', 'tools', '/api/conversations', '/mcp'],
+      ['/mcp/health', 'tools', '/health', '/mcp'],
+      ['/.well-known/oauth-authorization-server', 'bridge', '/.well-known/oauth-authorization-server', undefined],
+      ['/oauth/token', 'bridge', '/oauth/token', undefined],
+      ['/register', 'bridge', '/register', undefined],
+    ])('%s leads to %s', async (path, as, url, prefix) => {
+      const got = await forwarded({ path })
+      expect(got).toMatchObject({ as, url })
+      expect(got.headers['x-forwarded-prefix']).toBe(prefix)
+    })
+
+    test("by the gateway's address, the path names the database", async () => {
+      for (const [path, as, url, prefix] of [
+        [`/${id}/rest/films?a=b`, 'rest', '/films?a=b', `/${id}/rest`],
+        [`/${id}/rest`, 'rest', '/', `/${id}/rest`],
+        [`/${id}/mcp`, 'bridge', '/mcp', `/${id}`],
+        [
+          `/.well-known/oauth-protected-resource/${id}/mcp`,
+          'bridge',
+          `/.well-known/oauth-protected-resource/${id}/mcp`,
+          undefined,
+        ],
+      ] as const) {
+        const got = await forwarded({ name: '', path })
+        expect(got).toMatchObject({ as, url })
+        expect(got.headers['x-forwarded-prefix']).toBe(prefix)
+      }
+      for (const path of [`/${id}`, '/rest', '/', '/9b2f7a6e-0c1d-4e5f-8a9b-00000000000f/rest'])
+        expect(await refused({ name: '', path })).toMatchObject({ status: 404 })
+      // A host name of its own has no further name.
+      expect(await refused({ path: `/${id}/rest` })).toMatchObject({ status: 404 })
+    })
+
+    test('the service is told who asks, and nothing that the client says of it', async () => {
+      const claims = [
+        'x-forwarded-for',
+        'x-forwarded-host',
+        'x-forwarded-proto',
+        'x-forwarded-prefix',
+        'x-forwarded-port',
+        'x-real-ip',
+        'forwarded',
+      ]
+      const { headers } = await forwarded({
+        path: '/mcp/v1',
+        method: 'POST',
+        headers: {
+          ...Object.fromEntries(claims.map(claim => [claim, 'evil'])),
+          'x-mine': 'kept',
+          authorization: 'Bearer own',
+        },
+        body: 'x',
+      })
+      expect(headers).toMatchObject({
+        'x-forwarded-for': client,
+        'x-forwarded-host': shop,
+        'x-forwarded-proto': 'https',
+        host: shop,
+        'x-mine': 'kept',
+        authorization: 'Bearer own',
+      })
+      expect(JSON.stringify(headers)).not.toContain('evil')
+    })
+
+    test('an address outside of the allowlist is refused, and admitted from the next request on', async () => {
+      const asked = { path: '/rest/films', from: stranger }
+      expect(await refused(asked)).toMatchObject({
+        status: 403,
+        message: `the allowlist of the service rest of shop does not admit the address ${stranger}`,
+      })
+      const before = services.rest.count()
+      await refused(asked)
+      expect(services.rest.count()).toBe(before)
+      onTestFinished(() => plane.put(hosts))
+      await plane.put(hostsOf(routesTo(services, ['127.0.0.0/8']), [broken]))
+      expect(await forwarded(asked)).toMatchObject({ as: 'rest' })
+      await plane.put(hosts)
+      expect(await refused(asked)).toMatchObject({ status: 403 })
+    })
+
+    test('rag is reached with its token only', async () => {
+      const asked = (authorization?: string) => ({ path: '/rag/v1/pipelines', headers: bearing(authorization) })
+      const missing = await refused(asked())
+      expect(missing).toMatchObject({ status: 401, message: 'this service requires a bearer token' })
+      expect(missing.headers['www-authenticate']).toBe('Bearer realm="rag"')
+      for (const wrong of ['Bearer wrong', `Basic ${token}`, token, `Bearer ${token} more`, 'Bearer'])
+        expect(await refused(asked(wrong)), wrong).toMatchObject({ status: 401 })
+      for (const right of [`Bearer ${token}`, `bearer  ${token}`]) {
+        const got = await forwarded(asked(right))
+        expect(got).toMatchObject({ as: 'rag', url: '/v1/pipelines' })
+        expect(got.headers.authorization).toBeUndefined()
+      }
+      // Without a digest no token is right.
+      expect(await refused({ ...asked(`Bearer ${token}`), name: other })).toMatchObject({ status: 401 })
+    })
+
+    test('what cannot answer now says why, and when to come again', async () => {
+      const suspended = await refused({ name: asleep, path: '/rest/x' })
+      expect(suspended).toMatchObject({ status: 503, message: expect.stringContaining('suspended') })
+      expect(suspended.headers['retry-after']).toBe('30')
+      const starting = await refused({ name: asleep, path: '/mcp/v1' })
+      expect(starting).toMatchObject({ status: 503, message: expect.stringContaining('starting') })
+      const headers = { authorization: `Bearer ${token}` }
+      const gone = await refused({ name: asleep, path: '/rag/v1', headers })
+      expect(gone).toMatchObject({ status: 503, message: expect.stringContaining('does not accept connections') })
+      expect(gone.headers['retry-after']).toBeDefined()
+    })
+
+    test.each<[string, Asked, number]>([
+      ['an unknown host', { name: nameWithoutRoute, path: '/rest/x' }, 404],
+      ['a path of no service', { path: '/restx' }, 404],
+      ['a service that there is not', { name: other, path: '/rest/x' }, 404],
+      ['a bridge that there is not', { name: other, path: '/mcp' }, 404],
+      ['a route that cannot be read', { name: broken, path: '/rest/x' }, 404],
+      ['another host than that of the handshake', { path: '/mcp/v1', headers: { host: other } }, 421],
+      ['a path that means another', { path: '/rest/%2e%2e/mcp/v1' }, 400],
+      [
+        'a WebSocket',
+        {
+          path: '/rest/x',
+          headers: {
+            ...{ connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13' },
+            'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+          },
+        },
+        501,
+      ],
+    ])('%s is refused', async (_, asked, status) => {
+      expect(await refused(asked)).toMatchObject({ status })
+    })
+
+    test('the status and headers of a service are its own', async () => {
+      const { status, headers, body } = await send({ path: '/rest/status/404' })
+      expect([status, headers['x-own'], JSON.parse(body).as]).toEqual([404, 'rest', 'rest'])
+    })
+
+    test('bodies of every kind arrive whole', async () => {
+      const body = Buffer.alloc(3_000_000, 'x')
+      for (const [name, value] of [
+        ['content-length', String(body.length)],
+        ['transfer-encoding', 'chunked'],
+      ] as const) {
+        const got = await forwarded({ path: '/rest/films', method: 'POST', headers: { [name]: value }, body })
+        expect(got).toMatchObject({ bytes: body.length })
+      }
+    })
+
+    test('a connection with several requests leads each to where its own host says', async () => {
+      const socket = await dialTls(plane, '', client)
+      onTestFinished(() => void socket.destroy())
+      let heard = ''
+      socket.on('data', bytes => (heard += bytes))
+      for (const [host, as] of [
+        [shop, 'tools'],
+        [other, 'other'],
+        [shop, 'tools'],
+      ] as const) {
+        heard = ''
+        socket.write(`GET /mcp/v1 HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
+        await until('it answers', () => heard.includes('"bytes"'))
+        expect(heard).toContain(`"as":"${as}"`)
+      }
+    })
+
+    test('events arrive as they are sent, also after a change of the rules, and the service hears of a client that leaves', async () => {
+      const stream = await open(plane, { name: shop, from: client, path: '/mcp/v1/events' })
+      expect(stream.headers['content-type']).toBe('text/event-stream')
+      let heard = ''
+      stream.setEncoding('utf8').on('data', (text: string) => (heard += text))
+      for (const event of ['one', 'two']) {
+        services.tools.send(event)
+        await until(`${event} arrives`, () => heard.includes(event), 2_000)
+      }
+      onTestFinished(() => plane.put(hosts))
+      await plane.put(hostsOf(routesTo(services, []), [broken]))
+      expect(await refused({ path: '/mcp/v1' })).toMatchObject({ status: 403 })
+      services.tools.send('three')
+      await until('three arrives', () => heard.includes('three'), 2_000)
+      stream.destroy()
+      await until('the service hears of it', () => services.tools.streams() === 0, 5_000)
+    })
+
+    test('a request that is cut off does not reach the service as a whole one', async () => {
+      const before = services.rest.count()
+      const socket = await dialTls(plane, shop, client)
+      socket.write(`POST /rest/films HTTP/1.1\r\nHost: ${shop}\r\nContent-Length: 10\r\n\r\nabc`)
+      await new Promise(resolve => setTimeout(resolve, 50))
+      socket.destroy()
+      const { status } = await send({ path: '/rest/films' })
+      expect([status, services.rest.count() - before]).toEqual([200, expect.any(Number)])
+    })
+
+    test.each([
+      ['two lengths', 'Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd'],
+      ['no header at all', '\u0000\u0001\u0002\r\n\r\n'],
+      ['two hosts', 'Host: other.db.test\r\n\r\n'],
+    ])('%s are refused, and the connection is closed', async (_, text) => {
+      const socket = await dialTls(plane, shop, client)
+      socket.write(`POST /mcp/v1 HTTP/1.1\r\nHost: ${shop}\r\n${text}`)
+      expect(String(await received(socket))).toMatch(/^HTTP\/1.1 4[0-9]{2} /)
+    })
+
+    const anyPath = fc
+      .array(
+        fc.constantFrom(
+          'rest',
+          'mcp',
+          'rag',
+          'v1',
+          'api',
+          'health',
+          'oauth',
+          'register',
+          '.well-known',
+          id,
+          'x',
+          '',
+          '..',
+          '%2E%2e',
+          'a%2fb',
+          'rest.',
+        ),
+        { maxLength: 4 },
+      )
+      .map(parts => `/${parts.join('/')}`)
+    const anyRequest = fc.record({
+      path: fc.tuple(anyPath, fc.constantFrom('', '?', '?a=b', '?x=/../y')).map(parts => parts.join('')),
+      name: fc.constantFrom(shop, other, asleep, broken, nameWithoutRoute, ''),
+      from: fc.constantFrom(client, stranger),
+      authorization: fc.constantFrom(undefined, `Bearer ${token}`, 'Bearer x', 'Basic x'),
+    })
+    test('requests made up at random become what the pure verdict says', async () => {
+      await fc.assert(
+        fc.asyncProperty(anyRequest, async ({ path, name, from, authorization }) => {
+          const host = name === '' ? `${plane.host}:${plane.port}` : name
+          const facts = { host, sni: name || undefined, target: path, address: from, authorization }
+          const expected = judge(hosts, plane.ownNames, facts)
+          const { status, body } = await ask(plane, { path, name, from, headers: bearing(authorization) })
+          const isGone = expected.kind === 'forward' && expected.target.service === 'gone'
+          if (expected.kind === 'refuse')
+            expect([status, body]).toEqual([expected.refusal.status, refusalBody(expected.refusal)])
+          else if (isGone) expect(status).toBe(503)
+          else expect([status, JSON.parse(body).url]).toEqual([200, expected.place.target])
+        }),
+        { numRuns: 300 },
+      )
+    }, 30_000)
+
+    test('connections that say nothing keep nobody else out', async () => {
+      const silent = await Promise.all(Array.from({ length: 600 }, () => dialTcp(plane, '127.0.0.7')))
+      onTestFinished(() => {
+        for (const socket of silent) socket.destroy()
+      })
+      expect(await forwarded({ path: '/mcp/v1' })).toMatchObject({ as: 'tools' })
+    })
+  })
+}
+
+async function dialTcp({ host, port }: Listener, from: string): Promise<Socket> {
+  const socket = connect({ host, port, localAddress: from })
+  socket.on('error', () => {})
+  await Promise.race([once(socket, 'connect'), once(socket, 'close')]).catch(() => {})
+  return socket
+}
