@@ -48,13 +48,53 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     test('has one Service port, node port and container range for the ports of its regions', () => {
       const { spec } = named(objects, 'Service', 'espalier-gateway')
       const expected = Array.from({ length: 20 }, (_, index) => 30002 + index)
-      expect(spec.ports.map((port: Rendered) => port.nodePort)).toEqual(expected)
-      expect(spec.ports.map((port: Rendered) => port.targetPort)).toEqual(expected)
+      const ports = spec.ports.filter((port: Rendered) => port.name !== 'https')
+      expect(ports.map((port: Rendered) => port.nodePort)).toEqual(expected)
+      expect(ports.map((port: Rendered) => port.targetPort)).toEqual(expected)
       expect(spec.externalTrafficPolicy).toBe('Local')
       expect(named(objects, 'Region', 'local').spec.gateway.ports).toEqual({ first: 30002, last: 30021 })
       const { containers, initContainers } = named(objects, 'Deployment', 'espalier-gateway').spec.template.spec
       for (const container of [initContainers[0], containers.find((one: Rendered) => one.name === 'agent')])
         expect(container.args).toContain('30002-30021')
+    })
+    const httpsOf = (flags: string[]) => {
+      const all = rendered([...flags, ...set('regions[0].name=eu', 'regions[0].domain=db.example.com')])
+      const { initContainers, containers } = named(all, 'Deployment', 'espalier-gateway').spec.template.spec
+      const [{ args }] = initContainers
+      const policy = named(all, 'NetworkPolicy', 'espalier-gateway').spec.ingress[0].ports
+      return {
+        listens: args[args.indexOf('--https-port') + 1],
+        container: containers[0].ports.find((port: Rendered) => port.name === 'https').containerPort,
+        admitted: policy.map((port: Rendered) => port.port),
+        service: named(all, 'Service', 'espalier-gateway').spec.ports.find((port: Rendered) => port.name === 'https'),
+        region: named(all, 'Region', 'eu').spec.gateway.https,
+      }
+    }
+    test('listens for HTTPS, and regions say at which port clients find it', () => {
+      expect(httpsOf(minimal)).toEqual({
+        ...{ listens: '8443', container: 8443, admitted: [30000, 8443] },
+        service: { name: 'https', port: 443, targetPort: 'https', protocol: 'TCP' },
+        region: { port: 443 },
+      })
+      const nodePort = [...minimal, ...['--set', 'gateway.service.type=NodePort,gateway.https.nodePort=31443']]
+      expect(httpsOf(nodePort)).toMatchObject({ service: { port: 443, nodePort: 31443 }, region: { port: 31443 } })
+      const unknown = [...minimal, ...['--set', 'gateway.service.type=NodePort']]
+      expect(httpsOf(unknown).region).toBeUndefined()
+      const own = [...minimal, ...['--set', 'regions[0].gateway.https.port=8443']]
+      expect(httpsOf(own).region).toEqual({ port: 8443 })
+    })
+    test('listens elsewhere in its pod where a database may have the port', () => {
+      const among = [...minimal, ...['--set', 'gateway.ports.first=8406,gateway.ports.last=8500']]
+      expect(httpsOf(among)).toMatchObject({ listens: '8404', container: 8404, admitted: [8406, 8404] })
+    })
+    test("only the agent has certificates' keys, and starts before there are any", () => {
+      const { containers, volumes } = named(objects, 'Deployment', 'espalier-gateway').spec.template.spec
+      const volume = volumes.find((one: Rendered) => one.name === 'https')
+      expect(volume.secret).toMatchObject({ secretName: 'espalier-gateway-https', optional: true })
+      const having = containers.filter((one: Rendered) =>
+        one.volumeMounts.some((mount: Rendered) => mount.name === 'https'),
+      )
+      expect(having.map((one: Rendered) => one.name)).toEqual(['agent'])
     })
   })
 

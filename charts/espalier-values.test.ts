@@ -21,6 +21,7 @@ const shared = set('api.authentication.jwksUrl=', 'api.authentication.sharedSecr
 /** What else must be said for a value to count. */
 const needs: Record<string, string[]> = {
   'api.service.nodePort': set('api.service.type=NodePort'),
+  'gateway.https.nodePort': set('gateway.service.type=NodePort'),
   'api.service.externalTrafficPolicy': set('api.service.type=LoadBalancer'),
   'api.authentication.publicKey': set('api.authentication.jwksUrl=', 'api.authentication.publicKey=first'),
   'api.authentication.sharedSecret.existingSecret': shared,
@@ -72,6 +73,7 @@ const texts: Record<string, unknown> = {
   'tls.source': 'cert-manager',
   'tls.certManager.issuerRef.kind': 'Issuer',
   'gateway.ports.last': 30090,
+  'gateway.https.nodePort': 30500,
 }
 
 /** A checksum changes with values that nothing else uses. */
@@ -160,6 +162,16 @@ describeChart('values of chart espalier', espalierChart, ({ rendered, refused })
       'a port of its own as a database port',
       [...minimal, '--set', 'gateway.ports.first=8000,gateway.ports.last=8100'],
       /8080/,
+    ],
+    [
+      "the port of HTTPS among the databases'",
+      [...minimal, '--set', 'gateway.ports.first=400,gateway.ports.last=500'],
+      /gateway.https.port: it is one of gateway.ports/,
+    ],
+    [
+      "the node port of HTTPS among the databases'",
+      [...minimal, '--set', 'gateway.service.type=NodePort,gateway.https.nodePort=30050'],
+      /gateway.https.nodePort: it is one of gateway.ports/,
     ],
     ['cert-manager without an issuer', [...minimal, ...set('tls.source=cert-manager')], /issuerRef.name is required/],
     [

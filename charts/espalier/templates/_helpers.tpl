@@ -137,6 +137,16 @@ ipAddresses:
 {{- fail "api.service.nodePort: it is one of gateway.ports; choose one outside of that range" -}}
 {{- end -}}
 {{- end -}}
+{{- $https := .Values.gateway.https -}}
+{{- if and (ge (int $https.port) $first) (le (int $https.port) $last) -}}
+{{- fail "gateway.https.port: it is one of gateway.ports; choose one outside of that range" -}}
+{{- end -}}
+{{- if and (eq .Values.gateway.service.type "NodePort") (ge (int $https.nodePort) $first) (le (int $https.nodePort) $last) -}}
+{{- fail "gateway.https.nodePort: it is one of gateway.ports; choose one outside of that range" -}}
+{{- end -}}
+{{- if and (eq $api.type "NodePort") $api.nodePort (eq (int $api.nodePort) (int $https.nodePort)) -}}
+{{- fail "gateway.https.nodePort: it is the API's; choose another one" -}}
+{{- end -}}
 {{- range list 8080 8405 -}}
 {{- if and (ge . $first) (le . $last) -}}
 {{- fail (printf "gateway.ports: %d is the gateway's own and cannot be a database's" .) -}}
@@ -207,6 +217,32 @@ spec:
         matchLabels: {espalier.dev/component: postgres}
   ports:
     - {protocol: TCP, port: 5432}
+{{- end }}
+
+{{/* The port of HTTPS in the gateway's pod. Databases may have all but 8080 and 8405, so that one range never holds both of these. */}}
+{{- define "espalier.httpsPort" -}}
+{{- if and (le (int .Values.gateway.ports.first) 8443) (ge (int .Values.gateway.ports.last) 8443) }}8404{{ else }}8443{{ end -}}
+{{- end }}
+
+{{/* How clients reach services of a region that says nothing about it. With NodePort, by the node's port if it is known. */}}
+{{- define "espalier.regionHttps" -}}
+{{- $https := .Values.gateway.https -}}
+{{- if ne .Values.gateway.service.type "NodePort" }}{{ toJson (dict "port" (int $https.port)) }}
+{{- else if $https.nodePort }}{{ toJson (dict "port" (int $https.nodePort)) }}
+{{- end -}}
+{{- end }}
+
+{{/* The servers of mcp and its bridge, rest, and rag. */}}
+{{- define "espalier.toServices" -}}
+- to:
+    - namespaceSelector: {}
+      podSelector:
+        matchLabels: {espalier.dev/component: service}
+  ports:
+    - {protocol: TCP, port: 8080}
+    - {protocol: TCP, port: 8090}
+    - {protocol: TCP, port: 3000}
+    - {protocol: TCP, port: 8081}
 {{- end }}
 
 {{- define "espalier.toAgents" -}}
