@@ -9,7 +9,7 @@ describe('configuration of the cluster', () => {
   test('every port leads to the same port, from this machine alone', () => {
     for (const flavour of ['stock', 'self-made'] as const) {
       const [node] = parse(kindConfiguration(flavour, ports)).nodes
-      expect(node.extraPortMappings).toHaveLength(22)
+      expect(node.extraPortMappings).toHaveLength(23)
       for (const { containerPort, hostPort, listenAddress } of node.extraPortMappings) {
         expect([hostPort, listenAddress]).toEqual([containerPort, '127.0.0.1'])
       }

@@ -17,7 +17,10 @@ import { tokenSecret } from './tokens.ts'
 
 /** What of the chart's values depends on which ports this cluster has. */
 const portValues = ({ ports }: ClusterFile): string =>
-  stringify({ api: { service: { nodePort: ports.api } }, gateway: { ports: ports.gateway } })
+  stringify({
+    api: { service: { nodePort: ports.api } },
+    gateway: { ports: ports.gateway, https: { nodePort: ports.https } },
+  })
 
 /** Loads the archives whose image the node does not have. @returns whether any was */
 async function loadImages(run: Run, cluster: ClusterFile, archives: string): Promise<boolean> {

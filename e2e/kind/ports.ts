@@ -10,14 +10,15 @@ const first = 30_000
 const last = 32_767
 /** How many databases there can be at once. */
 export const gatewayPortCount = 20
-/** The API and S3, before the databases' ports. */
-const length = 2 + gatewayPortCount
+/** The API and S3, before the databases' ports, and HTTPS after them. */
+const length = 3 + gatewayPortCount
 
 const port = z.int().min(1).max(65535)
 export const clusterPorts = z.strictObject({
   api: port,
   s3: port,
   gateway: z.strictObject({ first: port, last: port }),
+  https: port,
 })
 export type ClusterPorts = z.output<typeof clusterPorts>
 
@@ -25,12 +26,14 @@ export const portsFrom = (start: number): ClusterPorts => ({
   api: start,
   s3: start + 1,
   gateway: { first: start + 2, last: start + 1 + gatewayPortCount },
+  https: start + 2 + gatewayPortCount,
 })
 
-export const everyPort = ({ api, s3, gateway }: ClusterPorts): number[] => [
+export const everyPort = ({ api, s3, gateway, https }: ClusterPorts): number[] => [
   api,
   s3,
   ...Array.from({ length: gateway.last - gateway.first + 1 }, (_, index) => gateway.first + index),
+  https,
 ]
 
 const isPortFree = (number: number): Promise<boolean> =>
