@@ -133,3 +133,4 @@ export const serviceStatuses = z
   )
   .max(3)
   .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['serviceType'] })
+export type ServiceStatus = z.output<typeof serviceStatuses>[number]

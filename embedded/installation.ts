@@ -23,6 +23,7 @@ import { watchHome } from './home.ts'
 import { assertPortFree, ephemeralPortsWarning } from './ports.ts'
 import { keepRecords } from './rescue/keep.ts'
 import { requireStore } from './rescue/lost.ts'
+import { servicesImage } from './runtime/images/services.ts'
 import {
   type Copies,
   createPostgresImages,
@@ -262,7 +263,10 @@ async function startControllers(
   const operator = await startOperator({
     cluster: store.connect('espalier-operator'),
     configuration: operatorConfiguration.parse({
-      images: { postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])) },
+      images: {
+        postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])),
+        services: servicesImage,
+      },
       leaderElection: false,
       http: { host: listenHost, port: ports.last },
       certificates: { gateway: gatewayNames },

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { branchDepth, pgVersions } from '../crds/index.ts'
 import { podSettings } from './pod-settings.ts'
+import { serviceSettings } from './service/settings.ts'
 
 const image = z.string().min(1).max(500)
 const minutes = (count: number) =>
@@ -28,8 +29,10 @@ export const operatorConfiguration = z.strictObject({
       .partialRecord(z.enum(pgVersions), image)
       .refine(images => Object.keys(images).length > 0, 'must name an image for at least one version')
       .describe('for each major version on offer the image that holds it, and `espalier instance` beside it'),
+    services: image.optional().describe('the image that services of databases run with; omitted: none runs'),
   }),
   pods: podSettings.prefault({}).describe("what every database's pod is given"),
+  services: serviceSettings.prefault({}).describe('what the services of databases are given'),
   rightsByNamespace: z
     .boolean()
     .default(false)

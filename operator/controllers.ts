@@ -41,8 +41,9 @@ const withPostgres = ({ common, shared: { configuration, keys, accessFor }, even
 })
 
 function startOwners(started: Started) {
-  const { deadlines, branches, workers, certificatesAtOnce } = started.shared.configuration
-  const options = { ...withPostgres(started), workers, certificatesAtOnce }
+  const { deadlines, branches, workers, certificatesAtOnce, images, services: settings } = started.shared.configuration
+  const services = { image: images.services, settings }
+  const options = { ...withPostgres(started), workers, certificatesAtOnce, services }
   return {
     databases: startDatabaseController({ ...options, settings: { deadlines } }),
     branches: startBranchController({

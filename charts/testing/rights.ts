@@ -32,6 +32,7 @@ const children: [string, string][] = [
   [core, 'services'],
   [core, 'configmaps'],
   ['apps', 'statefulsets'],
+  ['apps', 'deployments'],
   ['networking.k8s.io', 'networkpolicies'],
   ['policy', 'poddisruptionbudgets'],
 ]
@@ -178,7 +179,7 @@ export const rights: readonly Right[] = [
     [
       [core, 'pods', 'create delete'],
       ['apps', 'statefulsets', 'create update patch delete'],
-      ['apps', 'deployments', 'get list create update patch delete'],
+      ['apps', 'deployments', 'create update patch delete'],
     ],
   ),
   ...lines(

@@ -14,11 +14,11 @@ import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { placeOf } from '../objects/order.ts'
 import { observeIdentity, observeOperation } from '../owner/observe.ts'
-import { type GuardedObserver, type Observation, observeInstance, type PriorFacts } from '../workload/observe.ts'
+import { type Observation, type OwnerObserver, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { instanceOf, type Observed, type Source } from './observed.ts'
 
 export async function observe(
-  observer: GuardedObserver,
+  observer: OwnerObserver,
   branch: Branch,
   keys: InstallationKeys,
   prior: PriorFacts,
@@ -29,8 +29,9 @@ export async function observe(
   const others = id === undefined ? [] : othersWith(caches, id, uid)
   const { identity, owner, owned } = await observeIdentity(observer, branch, others)
   const isAtRest = branchPhase(branch) === 'available' && branch.status?.operation === undefined
-  const request = { instance: instanceOf(branch, now()), owner, isAtRest, owned }
-  const { observed, passwords } = await observeInstance(observer, request, keys, prior)
+  const services = { configs: branch.spec.services, isCopy: true }
+  const request = { instance: instanceOf(branch, now()), owner, isAtRest, owned, services }
+  const { observed, passwords, serviceFiles } = await observeInstance(observer, request, keys, prior)
   const isCopied = branch.status?.source !== undefined
   return {
     observed: {
@@ -43,7 +44,7 @@ export async function observe(
       exceeded: isCopied ? undefined : exceededLimit(caches, branch),
       ...(await observeOperation(observer, branch)),
     },
-    passwords,
+    ...{ passwords, serviceFiles },
   }
 }
 

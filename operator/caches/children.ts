@@ -11,6 +11,7 @@ const applied = { ...labelled, transform: withForeignFields, indexes: byOwner } 
 
 export const followChildren = (set: CacheSet) => ({
   statefulSets: set.follow('stateful-sets', 'StatefulSet', applied),
+  deployments: set.follow('deployments', 'Deployment', applied),
   pods: set.follow('pods', 'Pod', { ...labelled, transform: slimPod, indexes: { database: byOwner.database } }),
   services: set.follow('services', 'Service', applied),
   networkPolicies: set.follow('network-policies', 'NetworkPolicy', {

@@ -1,6 +1,7 @@
 /** The Secrets of databases, and in which namespaces the operator has its rights. */
 import { bindingLabels } from '../access/bindings.ts'
 import { type Served, servedByBindings, servedEverywhere, servedWhereBound } from '../access/served.ts'
+import { withoutConfiguration } from '../service/slim.ts'
 import type { CacheSet } from './cache-set.ts'
 import { byOwner, labelled } from './indexes.ts'
 
@@ -11,7 +12,7 @@ export type Rights = {
   watchesAllSecrets: boolean
 }
 
-const secretOptions = { ...labelled, indexes: byOwner } as const
+const secretOptions = { ...labelled, transform: withoutConfiguration, indexes: byOwner } as const
 
 export function followSecrets(set: CacheSet, { byNamespace, watchesAllSecrets }: Rights) {
   const follow = byNamespace ? set.follow.bind(set) : set.unstarted.bind(set)

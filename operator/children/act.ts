@@ -28,6 +28,8 @@ export type ChildPass = {
     instance: Instance
     owner: Owner | undefined
     children: Readonly<Record<string, AnyObject | undefined>>
+    /** Further children, of services. */
+    serviceChildren?: readonly AnyObject[]
   }
 }
 
@@ -61,8 +63,8 @@ async function mark(
   const found = await cluster.get(kind, { namespace, name })
   if (found === undefined || found.metadata.uid !== object.metadata.uid) return
   if (await isAnothers(cluster, observed.instance, found)) throw new NameTakenError(kind, found.metadata)
-  // The action names the kind of its object.
-  await cluster.replace(kind, object as Kinds[typeof kind])
+  // The caches do not have all of every object: only its metadata is written.
+  await cluster.replace(kind, { ...found, metadata: object.metadata })
 }
 
 /** Returns the object with the draft's name if it belongs to the owner. @throws NameTakenError if it belongs to another */
@@ -110,7 +112,8 @@ export async function restoreLabels<K extends 'Secret' | 'PersistentVolumeClaim'
 
 /** The child of this kind and name, as it was observed. */
 function observedChild<K extends KindName>({ observed }: ChildPass, kind: K, name: string): Kinds[K] | undefined {
-  const found = Object.values(observed.children).find(child => child?.kind === kind && child.metadata.name === name)
+  const children = [...Object.values(observed.children), ...(observed.serviceChildren ?? [])]
+  const found = children.find(child => child?.kind === kind && child.metadata.name === name)
   // It has the kind that was searched for.
   return found as Kinds[K] | undefined
 }

@@ -3,7 +3,13 @@ import type { AnyObject, Draft, KindName } from '../../cluster/index.ts'
 import type { Drift } from '../objects/foreign-fields.ts'
 import type { Correction } from './drift-history.ts'
 
-export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' | 'Service' | 'StatefulSet'
+export type AppliedKind =
+  | 'ConfigMap'
+  | 'Deployment'
+  | 'NetworkPolicy'
+  | 'PodDisruptionBudget'
+  | 'Service'
+  | 'StatefulSet'
 
 /** Fields that another manager changed on a child. The apply also removes the fields that no draft has. */
 export type PutBack = { corrections: readonly Correction[]; drifts: readonly Drift[] }

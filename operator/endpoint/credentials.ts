@@ -52,6 +52,12 @@ export function openCredentials(secret: Secret, sealingKey: Uint8Array): Passwor
   return { admin: opened('admin'), app: opened('app'), app_read_only: opened('app_read_only') }
 }
 
+/** The passwords before the present ones, as long as they are kept. @throws SealError */
+export function openPrevious(secret: Secret, sealingKey: Uint8Array): Partial<Passwords> {
+  const kept = databaseRoles.filter(role => secret.data?.[previousPassword(role)] !== undefined)
+  return Object.fromEntries(kept.map(role => [role, openValue(secret, sealingKey, previousPassword(role))]))
+}
+
 const placeIn = ({ metadata: { namespace = '', name } }: Secret, field: string): string =>
   secretPlace(namespace, name, field)
 

@@ -11,7 +11,7 @@ import type { PodSettings } from '../pod-settings.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 
 /** Labels of Espalier's own pods in the system namespace, as its chart writes them. */
-const systemPods = (component: 'gateway' | 'operator' | 'api') => ({
+export const systemPods = (component: 'gateway' | 'operator' | 'api') => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': systemNamespace } },
   podSelector: {
     matchLabels: { 'app.kubernetes.io/name': 'espalier', 'app.kubernetes.io/component': component },

@@ -4,7 +4,6 @@ import { conditionsAfter, conditionTypes, type Finding } from '../objects/condit
 import type { InstanceCondition } from '../workload/plan/findings.ts'
 
 /**
- * - ServicesReady: only if services are requested, and never True yet: this version runs none.
  * - BackupsReady: only if requested backups are not taken, or the last scheduled one failed.
  * - SecretsReady: only if Secrets for clients are requested: whether their passwords are valid.
  * - RetentionHeld: only if a backup is kept beyond its age or count because of verification.
@@ -14,7 +13,6 @@ import type { InstanceCondition } from '../workload/plan/findings.ts'
  */
 export type ConditionType =
   | InstanceCondition
-  | 'ServicesReady'
   | 'BackupsReady'
   | 'SecretsReady'
   | 'RetentionHeld'

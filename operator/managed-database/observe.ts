@@ -15,7 +15,7 @@ import type { InstallationKeys } from '../keys.ts'
 import type { Observer } from '../member/observe.ts'
 import type { SuspensionBlock } from '../member/observed.ts'
 import { observeIdentity, observeOperation, observeTask } from '../owner/observe.ts'
-import { type GuardedObserver, type Observation, observeInstance, type PriorFacts } from '../workload/observe.ts'
+import { type Observation, type OwnerObserver, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { requestedRotations } from './operation.ts'
@@ -24,7 +24,7 @@ import { withSource } from './source.ts'
 import { suspensionBlock } from './suspension.ts'
 
 export async function observe(
-  observer: GuardedObserver,
+  observer: OwnerObserver,
   database: ManagedDatabase,
   keys: InstallationKeys,
   prior: PriorFacts,
@@ -42,8 +42,9 @@ export async function observe(
   const sourced = await withSource(cluster, database, owned.claims.length > 0)
   const adopting = { ...sourced, adoptsVolumes: true }
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
-  const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, owned }
-  const { observed, passwords } = await observeInstance(observer, request, keys, prior)
+  const services = { configs: database.spec.services, isCopy: false }
+  const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, owned, services }
+  const { observed, passwords, serviceFiles } = await observeInstance(observer, request, keys, prior)
   return {
     observed: {
       ...observed,
@@ -57,7 +58,7 @@ export async function observe(
       annotatedTask: await observeAnnotatedTask(observer, database),
       ...(await observeOperation(observer, database)),
     },
-    passwords,
+    ...{ passwords, serviceFiles },
   }
 }
 

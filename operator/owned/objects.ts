@@ -12,13 +12,14 @@ import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 
 /**
  * The kinds of an owner's children, and at which stage of a deletion each is deleted; pods are those of another kind. A new
- * kind, such as the Deployment of a service, is a line here, one in caches/children.ts, and the field that ownedObjects() lacks
- * then; its rights are in the chart's operator-rbac.yaml.
+ * kind is a line here, one in caches/children.ts, and the field that ownedObjects() lacks then; its rights are in the chart's
+ * operator-rbac.yaml.
  */
 export const childKinds = [
   { kind: 'PersistentVolumeClaim', field: 'claims', stage: 'volume' },
   { kind: 'Secret', field: 'secrets', stage: 'rest' },
   { kind: 'StatefulSet', field: 'statefulSets', stage: 'workload' },
+  { kind: 'Deployment', field: 'deployments', stage: 'workload' },
   { kind: 'Service', field: 'services', stage: 'workload' },
   { kind: 'NetworkPolicy', field: 'networkPolicies', stage: 'rest' },
   { kind: 'PodDisruptionBudget', field: 'disruptionBudgets', stage: 'rest' },
@@ -71,6 +72,7 @@ export function ownedObjects(
   return {
     statefulSets: here(ofUs(caches.statefulSets)),
     pods: [],
+    deployments: here(ofUs(caches.deployments)),
     services: here(ofUs(caches.services)),
     networkPolicies: here(ofUs(caches.networkPolicies)),
     disruptionBudgets: here(ofUs(caches.disruptionBudgets)),

@@ -12,8 +12,9 @@ import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { type Finding, no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
+import type { ServiceInstallation } from '../service/settings.ts'
 import { perform as performInstance } from '../workload/act.ts'
-import type { GuardedObserver } from '../workload/observe.ts'
+import type { OwnerObserver } from '../workload/observe.ts'
 import type { Observed } from '../workload/observed.ts'
 import type { InstanceFindings } from '../workload/plan/findings.ts'
 import { createWorkloads } from '../workload/workloads.ts'
@@ -28,6 +29,8 @@ import { followOwners } from './watches.ts'
 export type OwnerControllerOptions = PostgresControllerOptions & {
   /** How many certificates are issued anew at a time. */
   certificatesAtOnce: number
+  /** What services run with. */
+  services: ServiceInstallation
 }
 
 export type OwnerController = {
@@ -73,17 +76,17 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
   readonly #cluster: Cluster
   readonly #workloads: ReturnType<typeof createWorkloads>
   readonly #executor: Executor
-  readonly #observer: GuardedObserver
+  readonly #observer: OwnerObserver
   readonly #controller: Controller
 
   constructor(options: OwnerControllerOptions, kind: Kind<K, O, A>) {
-    const { caches, images, pods, now, clock, workers, signal, logger, metrics } = options
+    const { caches, images, pods, services, now, clock, workers, signal, logger, metrics } = options
     this.#options = options
     this.#kind = kind
     this.#cluster = caches.writeThrough(options.cluster)
     this.#workloads = createWorkloads({ ...options, cluster: this.#cluster, enqueue: key => this.enqueue(key) })
     this.#executor = { ...this.#workloads.executor, newId: createIds(now) }
-    this.#observer = { caches, cluster: this.#cluster, images, pods, now, clock }
+    this.#observer = { caches, cluster: this.#cluster, images, pods, services, now, clock }
     this.#controller = startController({
       name: kind.name,
       workers,

@@ -11,7 +11,7 @@ import type { InstallationKeys } from '../keys.ts'
 import type { Finding } from '../objects/conditions.ts'
 import type { Executor as InstanceExecutor, Pass as InstancePass } from '../workload/act.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
-import type { GuardedObserver, Observation, PriorFacts } from '../workload/observe.ts'
+import type { Observation, OwnerObserver, PriorFacts } from '../workload/observe.ts'
 import type { Observed } from '../workload/observed.ts'
 import type { InstanceFindings } from '../workload/plan/findings.ts'
 
@@ -75,7 +75,7 @@ export type Kind<K extends OwnerName, O extends Observed, Action extends { do: s
   /** Prepares the object before its first pass. Returns what it waits for. `replaced`: the next pass sees the object as it is now. */
   prepare: (cluster: Cluster, object: Kinds[K]) => Promise<'ready' | 'replaced' | Finding>
   observe: (
-    observer: GuardedObserver,
+    observer: OwnerObserver,
     object: Kinds[K],
     keys: InstallationKeys,
     prior: PriorFacts,

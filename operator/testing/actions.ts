@@ -90,6 +90,7 @@ function passOf(
     keys: { sealingKey: undefined, authority: undefined },
     observed: facts,
     passwords: undefined,
+    serviceFiles: {},
     access: undefined,
     target: undefined,
     signal: new AbortController().signal,

@@ -29,6 +29,7 @@ import { sizeText } from '../member/pod/stateful-set.ts'
 import { configurationAnnotation, instanceFile } from '../member/postgres/configuration.ts'
 import { childMetadata, ownerOf, ownerUidOf } from '../objects/ownership.ts'
 import { stamped } from '../objects/up-to-date.ts'
+import { noServices } from '../service/observed.ts'
 import { progressOf, verdictOn } from '../task/progress.ts'
 import { subjectOf } from '../task/subject.ts'
 import type { Identity } from '../workload/identity.ts'
@@ -46,6 +47,7 @@ type Kept =
   | 'NetworkPolicy'
   | 'PodDisruptionBudget'
   | 'StatefulSet'
+  | 'Deployment'
   | 'Pod'
 type Stored = Pick<AnyObject, 'metadata'> & Record<string, unknown>
 
@@ -191,6 +193,8 @@ export function observedIn(world: World): Observed {
     growthRefusal: world.growthRefusal,
     drifts: noDrifts,
     isCutOff: false,
+    services: noServices({ image: undefined, settings: testConfiguration.services }),
+    serviceChildren: [],
     image: 'postgres:18',
     podSettings: world.podSettings,
     incarnation: 1,
@@ -210,6 +214,7 @@ export function observedIn(world: World): Observed {
     owned: {
       volumes: [],
       statefulSets: allOf(world, 'StatefulSet'),
+      deployments: allOf(world, 'Deployment'),
       pods: allOf(world, 'Pod'),
       services: allOf(world, 'Service'),
       networkPolicies: allOf(world, 'NetworkPolicy'),
@@ -315,6 +320,10 @@ function perform(world: World, action: Action): void {
       if (data) data.mark = secret?.metadata.uid
       return
     }
+    case 'mint-service-secret':
+    case 'create-service-configuration':
+    case 'delete-service-workload':
+    case 'delete-service-configuration':
     case 'relabel':
     case 'repair-pod':
     case 'reload':

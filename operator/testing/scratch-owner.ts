@@ -18,6 +18,7 @@ import { ownerKeyOf, ownerKindOf, ownerOf } from '../objects/ownership.ts'
 import { ownedObjects } from '../owned/objects.ts'
 import { execute } from '../owner/execute.ts'
 import type { PodSettings } from '../pod-settings.ts'
+import { serviceSettings } from '../service/settings.ts'
 import { perform } from '../workload/act.ts'
 import { deleteLeftovers } from '../workload/leftovers.ts'
 import { observeInstance } from '../workload/observe.ts'
@@ -27,6 +28,12 @@ import { awaitsPostgres, nextActions } from '../workload/plan/next-actions.ts'
 import { teardown } from '../workload/plan/teardown.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { silent } from './installation.ts'
+
+/** The owner has none, and its deletions have no age. */
+const withoutServices = {
+  clock: { doubt: () => undefined },
+  services: { image: undefined, settings: serviceSettings.parse({}) },
+}
 
 export const scratchFinalizer = 'example.dev/scratch'
 
@@ -56,7 +63,7 @@ export async function startScratchOwner(options: {
     logger: silent,
     now,
   })
-  const observer = { caches, cluster, images: options.images, pods: options.pods, now }
+  const observer = { caches, cluster, images: options.images, pods: options.pods, now, ...withoutServices }
 
   const write = async (map: ConfigMap, status: Instance['status']): Promise<void> => {
     const text = canonicalJson(status)
@@ -79,7 +86,7 @@ export async function startScratchOwner(options: {
     const instance: Instance = { kind: 'ConfigMap', metadata, spec, status, ...source }
     const owner = ownerOf(instance, metadata.labels?.[labels.id] ?? '')
     const owned = { ...ownedObjects(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) }
-    const request = { instance, owner, isAtRest: false, owned }
+    const request = { instance, owner, isAtRest: false, owned, services: { configs: [], isCopy: false } }
     const seen = await observeInstance(observer, request, keys(), workloads.prior(key))
     const pass = workloads.pass(key, seen, keys(), signal)
     const { observed } = seen

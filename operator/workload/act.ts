@@ -1,12 +1,13 @@
 /** Performs one action of a plan: on the objects of the member, or on those of the endpoint. */
 import { type EndpointExecutor, type EndpointPass, performEndpoint, readRolesOf } from '../endpoint/act.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
+import { performService, type ServicePass } from '../service/act.ts'
 import type { Action } from './actions.ts'
 import type { Observation } from './observe.ts'
 
 export type Executor = MemberExecutor & EndpointExecutor
 
-export type Pass = MemberPass & EndpointPass & Observation
+export type Pass = MemberPass & EndpointPass & ServicePass & Observation
 
 /** `refused`: the cluster does not allow the volume to grow. */
 export type Done = 'done' | 'refused'
@@ -25,6 +26,12 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
     case 'claim-port':
     case 'leave-port':
       await performEndpoint(executor, pass, action)
+      return 'done'
+    case 'mint-service-secret':
+    case 'create-service-configuration':
+    case 'delete-service-workload':
+    case 'delete-service-configuration':
+      await performService(executor, pass, action)
       return 'done'
     default:
       return performMember(executor, pass, action, readRolesOf(executor, pass))

@@ -2,7 +2,7 @@
  * Gathers what a pass needs to know of one owner's Postgres: its member, its endpoint, and everything else that carries the owner's
  * mark or id.
  */
-import { firstMember } from '../../crds/index.ts'
+import { firstMember, type ServiceConfig } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
 import type { ClockGuard } from '../clock/guard.ts'
 import { observeEndpoint } from '../endpoint/observe.ts'
@@ -10,13 +10,23 @@ import type { RequestedRotations } from '../endpoint/observed.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { type MemberRequest, type Observer, observeMember, type PriorMemberFacts } from '../member/observe.ts'
 import type { OwnedObjects } from '../owned/objects.ts'
+import { observeServices, type ServiceFiles, type ServicesObserver } from '../service/observe.ts'
+import { childrenOfServices } from '../service/observed.ts'
+import type { ServiceInstallation } from '../service/settings.ts'
 import type { Observed } from './observed.ts'
 
 /** Of a kind whose objects are deleted by their age. */
 export type GuardedObserver = Observer & { clock: ClockGuard }
 
-/** What a pass knows, and the passwords, which the plan does not get to see. */
-export type Observation<O extends Observed = Observed> = { observed: O; passwords: Passwords | undefined }
+/** Of a kind whose objects have services. */
+export type OwnerObserver = GuardedObserver & { services: ServiceInstallation }
+
+/** What a pass knows, and the passwords and the configuration of services, which the plan does not get to see. */
+export type Observation<O extends Observed = Observed> = {
+  observed: O
+  passwords: Passwords | undefined
+  serviceFiles: ServiceFiles
+}
 
 /** What was learnt of the instance before, which no object says. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
 export type PriorFacts = PriorMemberFacts & { isCutOff: boolean }
@@ -25,11 +35,13 @@ type InstanceRequest = Omit<MemberRequest, 'number'> & {
   rotations?: RequestedRotations | undefined
   /** Everything that is marked as the owner's, or that is nobody's under its id. */
   owned: OwnedObjects
+  /** `isCopy`: tokens and users in their Secrets are those of its source. */
+  services: { configs: readonly ServiceConfig[]; isCopy: boolean }
 }
 
 export async function observeInstance(
-  observer: Observer,
-  { rotations, owned, ...request }: InstanceRequest,
+  observer: Observer & ServicesObserver,
+  { rotations, owned, services: requested, ...request }: InstanceRequest,
   keys: InstallationKeys,
   prior: PriorFacts,
 ): Promise<Observation<Observed>> {
@@ -41,6 +53,13 @@ export async function observeInstance(
   )
   const gateways = () => caches.gateways.list()
   const endpoint = await observeEndpoint({ cluster, gateways, now }, { member, rotations, objects: owned, keys })
+  const { passwords } = endpoint
+  const { instance, owner, isAtRest, region } = member
+  const { credentials } = endpoint.observed.children
+  const { services, files: serviceFiles } = await observeServices(observer, {
+    ...{ instance, owner, isAtRest, region, owned, credentials, passwords, keys },
+    ...requested,
+  })
   return {
     observed: {
       ...member,
@@ -53,7 +72,9 @@ export async function observeInstance(
       },
       owned: unlabelled === undefined ? owned : { ...owned, pods: [...owned.pods, unlabelled] },
       isCutOff: prior.isCutOff,
+      services,
+      serviceChildren: childrenOfServices(services),
     },
-    passwords: endpoint.passwords,
+    ...{ passwords, serviceFiles },
   }
 }

@@ -2,9 +2,11 @@
  * All that a pass knows of one owner's Postgres: its member, its endpoint, and what composes the two. Gathered from the caches by
  * observe.ts; no secret is among it.
  */
+import type { AnyObject } from '../../cluster/index.ts'
 import type { EndpointChildren, ObservedEndpoint } from '../endpoint/observed.ts'
 import type { MemberChildren, ObservedMember } from '../member/observed.ts'
 import type { OwnedObjects } from '../owned/objects.ts'
+import type { ObservedServices } from '../service/observed.ts'
 
 /** Whether the installation's keys are there: nothing is done without them, and they are never made anew. */
 type KeysFacts = {
@@ -23,6 +25,9 @@ export type Observed = ObservedMember &
     owned: OwnedObjects
     /** Gateways cannot connect to a Postgres that the operator reaches. */
     isCutOff: boolean
+    services: ObservedServices
+    /** All children of services, for those who write them. */
+    serviceChildren: readonly AnyObject[]
   }
 
 /** The members of an owner, the one that serves first: today that one alone. */

@@ -14,7 +14,8 @@ import { RuntimeError } from '../errors.ts'
 import { type Copies, createCopies } from './copies.ts'
 import type { ImageResolver } from './resolver.ts'
 
-const servicesImage = 'espalier'
+/** The image that the services of databases run with. */
+export const servicesImage = 'espalier'
 
 const checkout = fileURLToPath(new URL('../../../', import.meta.url))
 const namesModule = fileURLToPath(new URL('./service-names.mjs', import.meta.url))

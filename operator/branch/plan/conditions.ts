@@ -5,7 +5,7 @@ import type { InstanceCondition, InstanceFindings } from '../../workload/plan/fi
 
 const types = conditionTypes<InstanceCondition>(
   ['Ready', 'Progressing', 'KeysAvailable', 'VolumeReady', 'CredentialsReady', 'EndpointReady'],
-  ['VolumeGrown', 'ChildrenApplied', 'ConfigurationRefused', 'RestartPending'],
+  ['VolumeGrown', 'ChildrenApplied', 'ConfigurationRefused', 'RestartPending', 'ServicesReady'],
 )
 
 export const nextConditions = (

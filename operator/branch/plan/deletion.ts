@@ -9,6 +9,7 @@ import { preciseTime, timestamp } from '../../../values/time.ts'
 import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
 import { type Owner, ownerUidOf } from '../../objects/ownership.ts'
 import { nothing } from '../../owner/plan/steps.ts'
+import { noServiceObjects } from '../../service/observed.ts'
 import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
 import { nodeWake } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
@@ -86,7 +87,8 @@ export const planCleanup = (observed: Observed, owner: Owner | undefined, now: n
  * child of the branch, or the backup that it was to be copied from: that is deleted.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
-  const late = { ...observed, owned: ownedByUid(observed) }
+  const services = { ...observed.services, objects: noServiceObjects }
+  const late = { ...observed, owned: ownedByUid(observed), services }
   const step = teardownStep(late, undefined, now)
   return {
     ...nothing(observed.branch.status ?? {}),
@@ -101,6 +103,7 @@ function ownedByUid({ branch, owned }: Observed): Observed['owned'] {
     objects.filter(object => ownerUidOf(object) === branch.metadata.uid)
   return {
     statefulSets: own(owned.statefulSets),
+    deployments: own(owned.deployments),
     pods: own(owned.pods),
     services: own(owned.services),
     networkPolicies: own(owned.networkPolicies),

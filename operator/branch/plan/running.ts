@@ -40,7 +40,8 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
     actions,
     status: branchStatus(observed, assessment, time),
     awaitsPostgres: awaitsPostgres(observed, assessment),
-    awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
+    awaitsGateways:
+      assessment.findings.EndpointReady?.reason === 'AcknowledgementPending' || assessment.services.awaitsGateways,
     configurationDigest: assessment.desired.configurationDigest,
     wakeAt: earliest(deadline, failsAt(observed, assessment, time), nextPassAt(observed, assessment, now)),
   }

@@ -31,7 +31,6 @@ import { connectionSecrets } from './connection-secrets.ts'
 import { deletionBlock, isOrphaned, slotsEndAt, teardownStep } from './deletion.ts'
 import { restartsOf } from './due-restarts.ts'
 import { forceOf } from './force.ts'
-import { notAvailableFindings } from './not-available.ts'
 import { type Deadlines, deletionOperation, type OperationState, operationState } from './operation.ts'
 import { type Previous, previousVolumes } from './previous.ts'
 import { restoreRecording } from './recorded-restore.ts'
@@ -92,7 +91,8 @@ function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, 
     status: databaseStatus(observed, assessment, operation, reported, now),
     awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.desired.configurationDigest,
-    awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
+    awaitsGateways:
+      assessment.findings.EndpointReady?.reason === 'AcknowledgementPending' || assessment.services.awaitsGateways,
     wakeAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
       nextPassAt(observed, assessment, now),
@@ -175,7 +175,11 @@ function withoutOutcome(
 /** Faults of a volume with which Postgres still serves in part. */
 const impairing = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
 
-function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, state: OperationState): DatabasePhase {
+function phaseOf(
+  observed: Observed,
+  { fatal, serves, findings, services }: Assessment,
+  state: OperationState,
+): DatabasePhase {
   const { spec, status } = observed.database
   const before = status?.phase
   const isStopped = spec.suspended && observed.pod === undefined
@@ -187,7 +191,7 @@ function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, st
   }
   if (fatal) return 'failed'
   if (isStopped) return 'suspended'
-  const isImpaired = impairing.has(findings.VolumeReady?.reason ?? '')
+  const isImpaired = impairing.has(findings.VolumeReady?.reason ?? '') || services.hasFailed
   if (serves && !isImpaired && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
   const gaveUpCreating = state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
   return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
@@ -213,7 +217,6 @@ function findingsOf(observed: Observed, { block, previous, secrets, force }: Rep
   const ofBackups = backupsFinding(observed, now)
   const retained = retentionFinding(observed, now)
   return {
-    ...notAvailableFindings(observed.database.spec),
     ...(ofBackups ? { BackupsReady: ofBackups } : {}),
     ...(secrets ? { SecretsReady: secrets } : {}),
     ...(retained ? { RetentionHeld: retained } : {}),

@@ -267,21 +267,6 @@ describe('plan', () => {
     )
   })
 
-  test('reports that requested services are not run', () => {
-    const world = emptyWorld({})
-    for (let count = 0; count < 3; count++) round(world)
-    const observed = observedIn(world)
-    const asked = (services: unknown[]) => {
-      const spec = { ...observed.database.spec, services } as typeof observed.database.spec
-      return plan({ ...observed, database: { ...observed.database, spec } }, world.now, settings).status
-    }
-    expect(conditionOf(asked([{ serviceType: 'rest' }]), 'ServicesReady')).toMatchObject({
-      status: 'False',
-      reason: 'NotAvailable',
-    })
-    expect(conditionOf(asked([]), 'ServicesReady')).toBeUndefined()
-  })
-
   test('keeps a requested disruption budget, and deletes it with the database', () => {
     const world = emptyWorld({})
     const budgets = () => [...world.objects.keys()].filter(key => key.startsWith('PodDisruptionBudget/'))

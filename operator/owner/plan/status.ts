@@ -5,6 +5,7 @@ import { configurationFinding } from '../../member/postgres/plan/configuration.t
 import { nextRecord } from '../../member/storage/plan/record.ts'
 import type { InstanceStatus } from '../../objects/instance.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
+import type { ServicesPlan } from '../../service/plan/index.ts'
 import type { Assessment } from '../../workload/plan/assessment.ts'
 import type { InstanceFindings } from '../../workload/plan/findings.ts'
 import { instancesOf } from '../../workload/plan/instances.ts'
@@ -16,6 +17,7 @@ type PostgresStatus = Pick<
   InstanceStatus,
   'size' | 'incarnation' | 'volume' | 'endpoint' | 'domain' | 'storage' | 'pendingRestart'
 > & {
+  services: ServicesPlan['status']
   instances: ReturnType<typeof instancesOf>
   storageUsedBytes: number | undefined
 }
@@ -23,7 +25,7 @@ type PostgresStatus = Pick<
 /** `before`: the status that the pass has found. */
 export function statusOf(
   observed: Observed,
-  { answered, autogrown, desired, findings, fatal }: Assessment,
+  { answered, autogrown, desired, findings, fatal, services }: Assessment,
   before: InstanceStatus & { storageUsedBytes?: number | undefined },
   now: number,
 ): { findings: InstanceFindings; status: PostgresStatus } {
@@ -45,6 +47,7 @@ export function statusOf(
       endpoint: desired.endpoint ?? before.endpoint,
       domain: desired.domain ?? before.domain,
       instances: instancesOf(observed),
+      services: services.status,
       storage: autogrown.status,
       storageUsedBytes: storageUsed(before.storageUsedBytes, observed.dataBytes),
       pendingRestart: pending.length > 0 ? pending : undefined,

@@ -24,6 +24,7 @@ import { notSelectedMessage } from '../../member/postgres/target.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
+import { planServices, type ServicesPlan } from '../../service/plan/index.ts'
 import { membersOf, type Observed } from '../observed.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
 
@@ -38,6 +39,7 @@ type Step =
   | 'PreparingRoles'
   | 'RotatingPasswords'
   | 'OpeningEndpoint'
+  | 'StartingServices'
 
 /** `reason`: the step, or why it cannot be done; `isHopeless`: waiting alone mends it not. */
 export type Pending = { step: Step; reason: string; message: string; isHopeless?: true }
@@ -53,6 +55,7 @@ export type Assessment = Pick<MemberPlan, 'fatal' | 'answered' | 'autogrown'> & 
   /** What is waited for; absent where everything asked is in force. */
   pending: Pending | undefined
   serves: boolean
+  services: ServicesPlan
 }
 
 /** What every pass finds of the parts that a database is made of. */
@@ -193,6 +196,19 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   return yes('Serving', 'Postgres answers clients')
 }
 
+/** Whether Postgres answers, with its roles as they should be. During a rotation services get the new passwords before Postgres does. */
+function mayStartServices({ instance, credentials }: Observed, answered: Answered): boolean {
+  if (answered === undefined || answered.closed !== undefined || instance.status?.volume === undefined) return false
+  return answered.rolesInOrder || (credentials.state === 'readable' && credentials.previous.length > 0)
+}
+
+/** Those that only start are no outcome of an operation that has ended. */
+function pendingServices({ pending }: ServicesPlan): Pending | undefined {
+  if (pending === undefined) return undefined
+  const { message, reason, isHopeless } = pending
+  return isHopeless ? { ...at('StartingServices', message, reason), isHopeless } : at('StartingServices', message)
+}
+
 /** The members of the owner, with the endpoint that leads to the one that serves. `restartsOf`: the restarts that the owner asks for. */
 export function assess(observed: Observed, owner: Owner, now: number, restartsOf: RestartsOf): Assessment {
   const needs = { ...prerequisitesOf(observed), restartsOf, protectsVolume: true }
@@ -216,10 +232,15 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
   const ready = readyFinding(observed, desired, findings, fatal)
   // Nothing can be made before the spec is right: Ready alone says what is wrong with it.
   const isUnknown = isUnbegun(observed) && unknownIn(observed, desired) !== undefined
+  const services = planServices(observed, owner, { mayStart: !fatal && mayStartServices(observed, answered), now })
+  const ofServices = services.finding ? { ServicesReady: services.finding } : {}
   return {
-    ...{ members, endpoint, desired, fatal, answered, autogrown },
-    findings: isUnknown ? { KeysAvailable: findings.KeysAvailable, Ready: ready } : { ...findings, Ready: ready },
-    pending: fatal ? at('Preparing', fatal.message, fatal.reason) : pending,
+    ...{ members, endpoint, desired, fatal, answered, autogrown, services },
+    findings: {
+      ...(isUnknown ? { KeysAvailable: findings.KeysAvailable, Ready: ready } : { ...findings, Ready: ready }),
+      ...ofServices,
+    },
+    pending: fatal ? at('Preparing', fatal.message, fatal.reason) : (pending ?? pendingServices(services)),
     serves: ready.status === 'True',
   }
 }

@@ -14,6 +14,7 @@ import type { Finding } from '../../objects/conditions.ts'
  *   the cluster refuses what a serving instance needs; never True.
  * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
  * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
+ * - ServicesReady: only if services are requested: whether they run, or which do not and why.
  */
 export type InstanceCondition =
   | 'Ready'
@@ -27,5 +28,6 @@ export type InstanceCondition =
   | 'ChildrenApplied'
   | 'ConfigurationRefused'
   | 'RestartPending'
+  | 'ServicesReady'
 
 export type InstanceFindings = Partial<Record<InstanceCondition, Finding>>

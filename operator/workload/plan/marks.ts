@@ -19,7 +19,10 @@ type Marks = {
 }
 
 /** `isGoing`: the database is being taken away, and what was never recorded goes with it. */
-export function marks({ instance, owned, children }: Observed, { isGoing }: { isGoing: boolean }): Marks {
+export function marks(
+  { instance, owned, children, serviceChildren }: Observed,
+  { isGoing }: { isGoing: boolean },
+): Marks {
   const { kind } = instance
   const { namespace = '', name, uid = '' } = instance.metadata
   const owner = { kind, namespace, name, uid }
@@ -29,7 +32,7 @@ export function marks({ instance, owned, children }: Observed, { isGoing }: { is
     isGoing ||
     ownerUidOf(object) === uid ||
     instance.status?.volume?.uid === object.metadata.uid
-  const childUids = new Set(Object.values(children).map(child => child?.metadata.uid))
+  const childUids = new Set([...Object.values(children), ...serviceChildren].map(child => child?.metadata.uid))
   const found: Marks = { referring: [], ofChildren: [], others: [] }
   for (const { kind, field } of childKinds)
     for (const object of owned[field] as AnyObject[]) {

@@ -12,11 +12,12 @@ import type { Assessment } from './assessment.ts'
 export const nextActions = (observed: Observed, assessment: Assessment): Action[] => [
   ...assessment.endpoint.actions,
   ...assessment.members.flatMap(({ actions }) => actions),
+  ...assessment.services.actions,
   ...serving(observed, assessment),
 ]
 
 /** The member that serves gets the endpoint's passwords and certificate, and accepts clients. */
-function serving(observed: Observed, { answered, fatal, desired }: Assessment): Action[] {
+function serving(observed: Observed, { answered, fatal, desired, services }: Assessment): Action[] {
   const { instance, credentials, certificate, postgres, keys } = observed
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   const recorded = instance.status?.volume
@@ -26,7 +27,9 @@ function serving(observed: Observed, { answered, fatal, desired }: Assessment): 
   const current = credentials.state === 'readable' && postgres.mark === credentials.mark
   const areInOrder = answered.rolesInOrder && answered.platformInOrder
   // What is taken back is not given to Postgres before that.
-  if (current && !areInOrder) actions.push(...(rolesToRevert(observed).length > 0 ? [] : [ensureRoles(answered)]))
+  const awaitsServices = services.isRolling && current && credentials.previous.length > 0
+  if (current && !areInOrder)
+    actions.push(...(rolesToRevert(observed).length > 0 || awaitsServices ? [] : [ensureRoles(answered)]))
   else if (current && recorded !== undefined && answered.closed !== undefined) actions.push({ do: 'open' })
   const shown = answered.certificate
   const isShown = certificate.state === 'good' && shown === certificate.fingerprint

@@ -20,7 +20,7 @@ const closed = { ...route, route: { ...open, rules: [] }, acknowledged: true }
 
 const nothing: OwnedObjects = {
   ...{ statefulSets: [], pods: [], services: [], networkPolicies: [], disruptionBudgets: [], configurations: [] },
-  ...{ claims: [], secrets: [], routes: [], volumes: [] },
+  ...{ deployments: [], claims: [], secrets: [], routes: [], volumes: [] },
 }
 const object = (kind: string, more: object = {}) =>
   ({ kind, metadata: { name: `the-${kind}`, namespace: 'there', uid: `${kind}-uid`, ...more } }) as unknown

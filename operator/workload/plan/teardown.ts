@@ -10,6 +10,7 @@ import { copyName } from '../../member/storage/persistent-volume.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import { type OwnedObjects, ownedAt } from '../../owned/objects.ts'
+import { servicesTeardown } from '../../service/plan/leftovers.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 
@@ -57,6 +58,8 @@ export function teardown(
   copies: () => Teardown | undefined = () => undefined,
 ): Teardown {
   const { owned, route, children } = observed
+  const services = servicesTeardown(observed.services)
+  if (!services.isDone) return { actions: services.actions, message: 'stopping its services', progress: 15 }
   if (owner && route && children.route) {
     const rules = route.route?.rules
     if (rules === undefined || rules.length > 0) {

@@ -17,6 +17,7 @@ export const nextPassAt = (observed: Observed, assessment: Assessment, now: numb
     nodeWake(observed, now),
     growthRetry(observed, assessment),
     volumeWake(observed, now),
+    assessment.services.wakeAt,
     ...contestWakes(observed),
   )
 

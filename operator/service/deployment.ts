@@ -1,0 +1,131 @@
+/**
+ * The Deployment of a service. Its name ends with a digest of the pod template and of the configuration, so that a change makes another
+ * Deployment beside the old one, and neither changes while it serves. The pod meets the "restricted" Pod Security Standard.
+ */
+import type { Deployment, Draft, Json } from '../../cluster/index.ts'
+import { childNames, labels } from '../../crds/index.ts'
+import { canonicalQuantity } from '../../values/quantity.ts'
+import { placementOf } from '../member/pod/placement.ts'
+import { podSecurityContext, securityContext } from '../member/pod/security.ts'
+import { childLabels, childMetadata, type Owner } from '../objects/ownership.ts'
+import { digestOf } from '../objects/up-to-date.ts'
+import type { PodSettings } from '../pod-settings.ts'
+import {
+  configurationDirectory,
+  type ServiceContainer,
+  type ServiceResources,
+  type ServiceType,
+} from './configuration/index.ts'
+import { serviceComponent, servicePodLabels } from './names.ts'
+import type { RenderedPod } from './observed.ts'
+
+type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>
+type Container = PodSpec['containers'][number]
+
+/** A pod that is being deleted serves for this long, until gateways have stopped sending requests to it. */
+const drainSeconds = 5
+/** How long a Deployment may make no progress before its service has failed. */
+export const progressSeconds = 60
+const digestDigits = 10
+
+type Workload = {
+  owner: Owner
+  type: ServiceType
+  image: string
+  pod: RenderedPod
+  pods: PodSettings
+  replicas: number
+}
+
+/** The name of the Secret in a template from which the digest is taken, since the name has the digest in it. */
+const anySecret = 'configuration'
+
+/** The digest that names a workload. */
+export const workloadDigest = (workload: Workload): string =>
+  digestOf({ spec: podSpec(workload, anySecret), content: workload.pod.contentDigest }).slice(0, digestDigits)
+
+export function deploymentDraft(workload: Workload, digest: string): Draft<'Deployment'> {
+  const { owner, type, replicas } = workload
+  const name = childNames.serviceWorkload(owner.id, type, digest)
+  const marks = { [labels.service]: type, [labels.configuration]: digest }
+  const metadata = childMetadata(owner, name, serviceComponent)
+  const spec = podSpec(workload, name)
+  const spread = {
+    maxSkew: 1,
+    topologyKey: 'kubernetes.io/hostname',
+    whenUnsatisfiable: 'ScheduleAnyway' as const,
+    labelSelector: { matchLabels: { ...servicePodLabels(owner, type), ...marks } },
+  }
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { ...metadata, labels: { ...metadata.labels, ...marks } },
+    spec: {
+      replicas,
+      revisionHistoryLimit: 0,
+      progressDeadlineSeconds: progressSeconds,
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+      selector: { matchLabels: { ...servicePodLabels(owner, type), ...marks } },
+      template: {
+        metadata: { labels: { ...childLabels(owner, serviceComponent), ...servicePodLabels(owner, type), ...marks } },
+        spec: { ...spec, topologySpreadConstraints: [spread] },
+      },
+    },
+  }
+}
+
+const podSpec = ({ image, pod, pods }: Workload, secretName: string): PodSpec => ({
+  automountServiceAccountToken: false,
+  enableServiceLinks: false,
+  securityContext: podSecurityContext,
+  ...placementOfServices(pods),
+  terminationGracePeriodSeconds: pod.terminationGracePeriodSeconds + drainSeconds,
+  containers: pod.containers.map(container => containerOf(container, image, pod.writable)),
+  volumes: [
+    { name: 'configuration', secret: { secretName, defaultMode: 0o440 } },
+    ...pod.writable.map((_, index) => ({ name: writableVolume(index), emptyDir: {} })),
+  ],
+})
+
+/** Where the pods of databases may run, without what spreads those: services have a spread of their own. */
+function placementOfServices(pods: PodSettings): Json<Partial<PodSpec>> {
+  const { topologySpreadConstraints: _, affinity, ...placement } = placementOf(pods)
+  const nodeAffinity = affinity?.nodeAffinity
+  return { ...placement, ...(nodeAffinity === undefined ? {} : { affinity: { nodeAffinity } }) }
+}
+
+const writableVolume = (index: number): string => `writable-${index}`
+
+function containerOf(container: ServiceContainer, image: string, writable: readonly string[]): Container {
+  const { name, args, environment, ports, startupProbe, readinessProbe, resources } = container
+  const { exec, ...startup } = startupProbe
+  const { httpGet, ...readiness } = readinessProbe
+  return {
+    name,
+    image,
+    command: ['espalier'],
+    args: [...args],
+    env: [
+      { name: 'POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } },
+      ...Object.entries(environment).map(([name, value]) => ({ name, value })),
+    ],
+    ports: ports.map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),
+    resources: canonicalResources(resources),
+    securityContext,
+    startupProbe: { exec: { command: [...exec] }, ...startup },
+    readinessProbe: { httpGet: { ...httpGet, scheme: 'HTTP' }, ...readiness },
+    lifecycle: { preStop: { exec: { command: ['sleep', String(drainSeconds)] } } },
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+    volumeMounts: [
+      { name: 'configuration', mountPath: configurationDirectory, readOnly: true },
+      ...writable.map((mountPath, index) => ({ name: writableVolume(index), mountPath })),
+    ],
+  }
+}
+
+const canonicalResources = ({ requests, limits }: ServiceResources): Container['resources'] => ({
+  requests: { cpu: canonicalQuantity(requests.cpu), memory: canonicalQuantity(requests.memory) },
+  limits: Object.fromEntries(
+    Object.entries(limits).flatMap(([name, value]) => (value === undefined ? [] : [[name, canonicalQuantity(value)]])),
+  ),
+})

@@ -1,0 +1,285 @@
+/** Gathers what a pass needs to know of an owner's services, and the content of their Secrets, which no plan reads. */
+import { createHash } from 'node:crypto'
+import type { Cluster, Pod, Secret } from '../../cluster/index.ts'
+import { childNames, labels, type Region, type ServiceConfig, systemNamespace } from '../../crds/index.ts'
+import { acknowledged, gatewayComponent, hostOfRoute, readAnyRoute } from '../../routes/route.ts'
+import { applicationDatabase, type DatabaseRole, type Passwords, SealError } from '../../sealing/credentials.ts'
+import {
+  type MintedField,
+  openMinted,
+  openServiceKeys,
+  type ServiceKeys,
+  serviceKeysComponent,
+  withoutKeysOfSource,
+} from '../../sealing/service-keys.ts'
+import type { Caches } from '../caches.ts'
+import type { ClockGuard } from '../clock/guard.ts'
+import { openPrevious } from '../endpoint/credentials.ts'
+import { externalAddressOf } from '../endpoint/external-address.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { serviceHost } from '../member/pod/addresses.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import type { Instance } from '../objects/instance.ts'
+import type { Owner } from '../objects/ownership.ts'
+import { digestOf } from '../objects/up-to-date.ts'
+import type { OwnedObjects } from '../owned/objects.ts'
+import { postgresPort } from '../postgres/configuration.ts'
+import { type Rendering, renderService, type ServiceInput, type ServiceType } from './configuration/index.ts'
+import { parseWorkloadName, serviceComponent, typeOfAddress } from './names.ts'
+import {
+  type HttpRouteFacts,
+  noServices,
+  type ObservedServices,
+  type RenderingState,
+  type RequestedService,
+  type ServiceAddress,
+  type ServiceObjects,
+  type ServicePod,
+} from './observed.ts'
+import { troubleOf } from './pod-trouble.ts'
+import type { ServiceInstallation } from './settings.ts'
+
+/** The content of the immutable Secret of each service, by its type. It is made when it is read. */
+export type ServiceFiles = Readonly<Partial<Record<ServiceType, () => Readonly<Record<string, string>>>>>
+
+export type ServicesObserver = {
+  caches: Caches
+  cluster: Cluster
+  now: () => number
+  services: ServiceInstallation
+  clock: Pick<ClockGuard, 'doubt'>
+}
+
+export type ServicesRequest = {
+  instance: Instance
+  owner: Owner | undefined
+  isAtRest: boolean
+  region: Region | undefined
+  configs: readonly ServiceConfig[]
+  /** Whether tokens and users in a Secret with keys are those of its source. */
+  isCopy: boolean
+  owned: OwnedObjects
+  credentials: Secret | undefined
+  passwords: Passwords | undefined
+  keys: InstallationKeys
+}
+
+type Observation = { services: ObservedServices; files: ServiceFiles }
+
+export async function observeServices(observer: ServicesObserver, request: ServicesRequest): Promise<Observation> {
+  const { owner, configs, owned } = request
+  const none = noServices(observer.services)
+  if (owner === undefined) return { services: none, files: {} }
+  const objects = objectsOf(owner, owned)
+  const pods = podsOf(observer.caches, owner)
+  const isClockTrusted = observer.clock.doubt() === undefined
+  if (configs.length === 0) return { services: { ...none, objects, pods, isClockTrusted }, files: {} }
+  const address = addressOf(owner, request.region)
+  const rendered = await Promise.all(
+    configs.map(config => observeService(observer, request, { config, owner, objects, address })),
+  )
+  return {
+    services: {
+      ...{ installation: observer.services, objects, pods, address },
+      isClockTrusted,
+      requested: rendered.map(({ service }) => service),
+      route: await routeOf(observer, request, objects),
+      readsKeys: rendered.some(({ isLive }) => isLive),
+    },
+    files: Object.fromEntries(
+      rendered.flatMap(({ service, files }) => (files === undefined ? [] : [[service.config.serviceType, files]])),
+    ),
+  }
+}
+
+function objectsOf(owner: Owner, owned: OwnedObjects): ServiceObjects {
+  const byType = <T extends { metadata: { name: string } }>(objects: readonly T[]): Partial<Record<ServiceType, T>> =>
+    Object.fromEntries(
+      objects.flatMap(object => {
+        const type = typeOfAddress(owner.id, object.metadata.name)
+        return type === undefined ? [] : [[type, object]]
+      }),
+    )
+  const named = <T extends { metadata: { name: string } }, F extends string>(objects: readonly T[], field: F) =>
+    objects.flatMap(object => {
+      const workload = parseWorkloadName(object.metadata.name)
+      return workload === undefined ? [] : [{ ...workload, [field]: object } as typeof workload & Record<F, T>]
+    })
+  const isMinted = ({ metadata: { name } }: Secret) => name.startsWith(childNames.serviceSecret(owner.id, ''))
+  return {
+    workloads: named(owned.deployments, 'deployment'),
+    configurations: named(owned.secrets, 'secret'),
+    addresses: byType(owned.services),
+    networkPolicies: byType(owned.networkPolicies),
+    disruptionBudgets: byType(owned.disruptionBudgets),
+    minted: owned.secrets.filter(isMinted),
+    keys: owned.secrets.filter(({ metadata }) => metadata.labels?.[labels.component] === serviceKeysComponent),
+    routes: owned.routes.filter(({ metadata }) => hostOfRoute(metadata.name) !== undefined),
+  }
+}
+
+const podsOf = (caches: Caches, { id, namespace }: Owner): ServicePod[] =>
+  caches.pods
+    .byIndex('database', id)
+    .filter(pod => pod.metadata.namespace === namespace && isOfService(pod))
+    .map(pod => ({
+      name: pod.metadata.name,
+      type: pod.metadata.labels?.[labels.service],
+      digest: pod.metadata.labels?.[labels.configuration],
+      trouble: troubleOf(pod),
+    }))
+
+const isOfService = ({ metadata }: Pod): boolean => metadata.labels?.[labels.component] === serviceComponent
+
+/** Where names below the domain do not resolve, the path begins with the id. */
+function addressOf(owner: Owner, region: Region | undefined): ServiceAddress | undefined {
+  const https = region?.spec.gateway.https
+  if (region === undefined || https === undefined) return undefined
+  const { domain, host: gateway } = externalAddressOf(owner, region)
+  const port = https.port === 443 ? '' : `:${https.port}`
+  const base =
+    region.spec.domainResolves === false
+      ? `https://${https.host ?? gateway}${port}/${owner.id}`
+      : `https://${domain}${port}`
+  return { host: domain.toLowerCase(), base }
+}
+
+type One = { config: ServiceConfig; owner: Owner; objects: ServiceObjects; address: ServiceAddress | undefined }
+type Rendered = { service: RequestedService; files?: () => Readonly<Record<string, string>>; isLive: boolean }
+
+async function observeService(observer: ServicesObserver, request: ServicesRequest, one: One): Promise<Rendered> {
+  const { config, address } = one
+  const { secret, isLive } = await keysSecret(observer, request, one)
+  const unready = (rendering: RenderingState, unminted?: MintedField): Rendered => ({
+    service: { config, rendering, unminted, tokenDigest: undefined },
+    isLive,
+  })
+  const { sealingKey, authority } = request.keys
+  if (sealingKey === undefined || authority === undefined) return unready(awaited("the installation's keys"))
+  if (config.secret !== undefined && secret === undefined)
+    return unready(refused('KeysMissing', `there is no Secret ${config.secret.name}`))
+  const keys = opened(() => keysOf(sealingKey, secret, request.isCopy))
+  if ('message' in keys) return unready(refused('KeysUnreadable', keys.message))
+  const field = mintedFieldOf(config, keys.value)
+  const mintedName = childNames.serviceSecret(one.owner.id, config.serviceId)
+  const mintedSecret = one.objects.minted.find(({ metadata }) => metadata.name === mintedName)
+  if (field !== undefined && mintedSecret === undefined) return unready(awaited('its token'), field)
+  const minted = opened(() => (field && mintedSecret ? openMinted(sealingKey, mintedSecret, field) : undefined))
+  if ('message' in minted) return unready(refused('KeysUnreadable', minted.message))
+  if (field !== undefined && minted.value === undefined)
+    return unready(
+      refused('KeysMissing', `Secret ${mintedName} has no field ${field}: delete it to have another one created`),
+    )
+  const passwords = passwordsOf(request, sealingKey)
+  if (passwords === undefined) return unready(awaited('the passwords of its roles'))
+  const rendering = renderService({
+    config,
+    keys: keys.value,
+    minted: field === undefined || minted.value === undefined ? {} : { [field]: minted.value },
+    database: {
+      host: serviceHost(one.owner),
+      port: postgresPort,
+      name: applicationDatabase,
+      authority: authority.bundle,
+      passwords,
+    },
+    publicUrl: address && `${address.base}/${config.serviceType}`,
+    settings: observer.services.settings as ServiceInput['settings'], // what zod leaves out it types as undefined
+  })
+  if (rendering.kind === 'refused') return unready(refusalOf(rendering, config))
+  const { service } = rendering
+  const { containers, writable, terminationGracePeriodSeconds } = service
+  const pod = { containers, writable, terminationGracePeriodSeconds, contentDigest: digestOf(service.essential) }
+  const token = config.serviceType === 'rag' ? minted.value : undefined
+  return {
+    service: {
+      config,
+      rendering: { state: 'rendered', pod },
+      unminted: undefined,
+      tokenDigest: token && sha256(token),
+    },
+    files: () => service.files,
+    isLive,
+  }
+}
+
+const awaited = (what: string): RenderingState => ({ state: 'awaited', message: `waiting for ${what}` })
+const refused = (reason: Extract<RenderingState, { state: 'refused' }>['reason'], message: string): RenderingState => ({
+  ...{ state: 'refused', reason, message },
+})
+
+function refusalOf(
+  { fields, message }: Extract<Rendering, { kind: 'refused' }>,
+  { secret }: ServiceConfig,
+): RenderingState {
+  if (fields.length === 0) return refused('ConfigurationRefused', message)
+  const where = secret === undefined ? 'it names no Secret with keys' : `in Secret ${secret.name}`
+  return refused('KeysMissing', `${message}: ${fields.join(', ')} (${where})`)
+}
+
+/** `isLive`: it is another's, so no cache has it. */
+async function keysSecret(
+  { cluster }: ServicesObserver,
+  { owned, instance }: ServicesRequest,
+  { config: { secret } }: One,
+): Promise<{ secret: Secret | undefined; isLive: boolean }> {
+  if (secret === undefined) return { secret: undefined, isLive: false }
+  const known = owned.secrets.find(({ metadata }) => metadata.name === secret.name)
+  if (known !== undefined) return { secret: known, isLive: false }
+  const { namespace } = instance.metadata
+  return { secret: await cluster.get('Secret', { namespace, name: secret.name }), isLive: true }
+}
+
+function keysOf(sealingKey: Uint8Array, secret: Secret | undefined, isCopy: boolean): ServiceKeys {
+  const keys = secret === undefined ? {} : openServiceKeys(sealingKey, secret)
+  return isCopy ? withoutKeysOfSource(keys) : keys
+}
+
+function opened<T>(open: () => T): { value: T } | { message: string } {
+  try {
+    return { value: open() }
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    return { message: error.message }
+  }
+}
+
+/** What the operator creates for a service; a user's own tokens of mcp take the place of that. */
+function mintedFieldOf({ serviceType }: ServiceConfig, keys: ServiceKeys): MintedField | undefined {
+  if (serviceType === 'rest') return 'password'
+  return serviceType === 'mcp' && keys.init_tokens !== undefined ? undefined : 'token'
+}
+
+/** Of each role, newest first. */
+function passwordsOf(
+  { credentials, passwords }: ServicesRequest,
+  sealingKey: Uint8Array,
+): Record<DatabaseRole, string[]> | undefined {
+  if (credentials === undefined || passwords === undefined) return undefined
+  const previous = opened(() => openPrevious(credentials, sealingKey))
+  if ('message' in previous) return undefined
+  const of = (role: DatabaseRole) => [passwords[role], previous.value[role]].filter(known => known !== undefined)
+  return { admin: of('admin'), app: of('app'), app_read_only: of('app_read_only') }
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+/** The Leases are listed from the cluster, as routes/route.ts requires; not for a route that is at rest. */
+async function routeOf(
+  { cluster, now }: ServicesObserver,
+  { instance, isAtRest }: ServicesRequest,
+  { routes }: ServiceObjects,
+): Promise<HttpRouteFacts | undefined> {
+  const [found] = routes
+  if (found === undefined) return undefined
+  const read = readAnyRoute(found)
+  const route = read.kind === 'http' ? read.route : undefined
+  if (isAtRest && conditionOf(instance.status, 'ServicesReady')?.status === 'True')
+    return { route, acknowledged: true, waitingFor: [] }
+  const { items } = await cluster.list('Lease', {
+    namespace: systemNamespace,
+    labels: { [labels.component]: gatewayComponent },
+  })
+  const { done, waitingFor } = acknowledged(found.metadata.resourceVersion ?? '', items, now())
+  return { route, acknowledged: done, waitingFor }
+}

@@ -1,0 +1,118 @@
+/** From what was observed of an owner's services to what is done about them, and what its status reports: a pure function. */
+import { preciseTime } from '../../../values/time.ts'
+import { applyIfChanged } from '../../children/drift.ts'
+import type { Drifts } from '../../children/drift-history.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import type { Instance } from '../../objects/instance.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { stamped } from '../../objects/up-to-date.ts'
+import type { PodSettings } from '../../pod-settings.ts'
+import type { ServiceAction } from '../actions.ts'
+import { serviceBudgetDraft, serviceDraft, servicePolicyDraft, switchedAnnotation } from '../network.ts'
+import type { ObservedServices } from '../observed.ts'
+import { leftovers, remove } from './leftovers.ts'
+import { reportOf, type ServicesReport } from './report.ts'
+import { type Rollout, rolloutsOf } from './rollout.ts'
+import { isRouted, routeActions } from './routing.ts'
+import { earliest } from './times.ts'
+
+type ObservedForServices = {
+  instance: Instance
+  drifts: Drifts
+  podSettings: PodSettings
+  services: ObservedServices
+}
+
+export type ServicesPlan = ServicesReport & {
+  actions: ServiceAction[]
+  /** Services are being replaced: until that is done, Postgres keeps the passwords that the old ones have. */
+  isRolling: boolean
+  awaitsGateways: boolean
+  /** When the next pass is due even if nothing changes, in ms since the epoch. */
+  wakeAt: number | undefined
+}
+
+/** How soon a Secret is read again that no cache follows. */
+const keysMs = 60_000
+
+/** `mayStart`: Postgres answers and its roles are in order. */
+export function planServices(
+  observed: ObservedForServices,
+  owner: Owner,
+  { mayStart, now }: { mayStart: boolean; now: number },
+): ServicesPlan {
+  const { services, instance, podSettings } = observed
+  const ready = conditionOf(instance.status, 'ServicesReady')
+  const notRunningSince = ready?.status === 'False' ? Date.parse(ready.lastTransitionTime) : now
+  const rollouts = rolloutsOf({ services, podSettings, owner, notRunningSince, now })
+  const { suspended } = instance.spec
+  const left = leftovers(services, owner, rollouts, { suspended, now })
+  const routed = isRouted(services, owner, rollouts, suspended)
+  const report = reportOf(services, rollouts, { suspended, routed, isClearing: left.isClearing })
+  const runs = mayStart && !suspended
+  return {
+    ...report,
+    actions: [
+      ...minting(services),
+      ...rollouts.flatMap(rollout => [
+        ...networking(observed, owner, rollout, now),
+        ...(suspended ? [] : workload(observed, rollout, runs)),
+      ]),
+      ...routeActions(observed, owner, rollouts, suspended),
+      ...left.actions,
+    ],
+    isRolling: !suspended && rollouts.some(isUnderWay),
+    awaitsGateways: services.requested.length > 0 && !routed,
+    wakeAt: earliest([
+      ...rollouts.map(({ progress }) => (progress?.state === 'starting' ? progress.until : undefined)),
+      left.wakeAt,
+      services.readsKeys ? now + keysMs : undefined,
+    ]),
+  }
+}
+
+/** Whether the desired workload does not serve yet, and has not failed. */
+const isUnderWay = ({ progress, desired, selected }: Rollout): boolean =>
+  progress?.state !== 'failed' && (progress?.state !== 'ready' || selected !== desired.digest)
+
+const minting = ({ requested }: ObservedServices): ServiceAction[] =>
+  requested.flatMap(({ config: { serviceId }, unminted }) =>
+    unminted === undefined ? [] : [{ do: 'mint-service-secret', serviceId, field: unminted }],
+  )
+
+/** Its Service, NetworkPolicy and disruption budget. */
+function networking(observed: ObservedForServices, owner: Owner, rollout: Rollout, now: number): ServiceAction[] {
+  const { services, podSettings } = observed
+  const { request, pod, serving, selected } = rollout
+  const { config } = request
+  const type = config.serviceType
+  const { settings } = services.installation
+  const { addresses, networkPolicies, disruptionBudgets } = services.objects
+  const address = { owner, type, config, containers: pod.containers }
+  const before = addresses[type]?.metadata.annotations?.[switchedAnnotation]
+  const switchedAt = serving === selected && before !== undefined ? before : preciseTime(now)
+  const budget = disruptionBudgets[type]
+  return [
+    ...applyIfChanged(observed, 'Service', addresses[type], stamped(serviceDraft(address, serving, switchedAt))),
+    ...applyIfChanged(
+      observed,
+      'NetworkPolicy',
+      networkPolicies[type],
+      stamped(servicePolicyDraft(address, podSettings, settings)),
+    ),
+    ...(settings.replicas[type] > 1
+      ? applyIfChanged(observed, 'PodDisruptionBudget', budget, stamped(serviceBudgetDraft(owner, type)))
+      : remove('PodDisruptionBudget', budget)),
+  ]
+}
+
+/** Its Secret first, then the Deployment whose pods mount that. One that exists is kept as it should be whether Postgres answers or not. */
+function workload(observed: ObservedForServices, { desired }: Rollout, mayStart: boolean): ServiceAction[] {
+  const { type, digest, draft, observed: found } = desired
+  if (found === undefined && !mayStart) return []
+  const { configurations, networkPolicies } = observed.services.objects
+  const configuration = configurations.find(known => known.type === type && known.digest === digest)
+  if (configuration === undefined) return [{ do: 'create-service-configuration', type, digest }]
+  if (configuration.secret.metadata.deletionTimestamp !== undefined || networkPolicies[type] === undefined) return []
+  return applyIfChanged(observed, 'Deployment', found?.deployment, stamped(draft))
+}

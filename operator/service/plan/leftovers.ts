@@ -1,0 +1,144 @@
+/** What is deleted while the owner stays: workloads that no longer serve, and everything of services that are not requested. Pure. */
+import type { AnyObject, KindName } from '../../../cluster/index.ts'
+import { childNames } from '../../../crds/index.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import type { ServiceAction } from '../actions.ts'
+import { serviceTypes } from '../names.ts'
+import type { ObservedServices, ObservedWorkload } from '../observed.ts'
+import { type Rollout, switchedAt } from './rollout.ts'
+import { earliest } from './times.ts'
+
+/** How long a workload stays after the Service has stopped selecting it: until every node and gateway has noticed. */
+const settleMs = 10_000
+/** The API writes a Secret with keys before it writes the spec that names it. */
+const unreferencedKeysMs = 15 * 60_000
+
+type Leftovers = {
+  actions: ServiceAction[]
+  /** Something is left that whoever changed the owner waits for. */
+  isClearing: boolean
+  wakeAt: number | undefined
+}
+
+const isLive = (object: Pick<AnyObject, 'metadata'>): boolean => object.metadata.deletionTimestamp === undefined
+
+const referenceTo = ({ metadata }: Pick<AnyObject, 'metadata'>) => ({
+  ...{ name: metadata.name, namespace: metadata.namespace ?? '', uid: metadata.uid ?? '' },
+})
+
+export const remove = (kind: KindName, object: AnyObject | undefined): ServiceAction[] =>
+  object === undefined || !isLive(object) ? [] : [{ do: 'delete', kind, ...referenceTo(object) }]
+
+export function leftovers(
+  services: ObservedServices,
+  owner: Owner,
+  rollouts: readonly Rollout[],
+  { suspended, now }: { suspended: boolean; now: number },
+): Leftovers {
+  const { objects, requested } = services
+  const wanted = new Set(requested.map(({ config }) => config.serviceType))
+  const unwanted = serviceTypes.filter(type => !wanted.has(type))
+  const stopping = objects.workloads.filter(({ type }) => suspended || !wanted.has(type))
+  const replaced = suspended ? { actions: [], wakeAt: undefined } : replacedWorkloads(services, rollouts, now)
+  const keys = unreferencedKeys(services, now)
+  const isClearing = stopping.length > 0 || unwanted.some(type => objects.addresses[type] !== undefined)
+  return {
+    actions: [
+      // Gateways stop sending requests to a service before its pods are stopped.
+      ...(suspended || !isStillRouted(services, unwanted)
+        ? [
+            ...stopping.flatMap(({ deployment }) => remove('Deployment', deployment)),
+            ...unwanted.flatMap(type => [
+              ...remove('Service', objects.addresses[type]),
+              ...remove('NetworkPolicy', objects.networkPolicies[type]),
+              ...remove('PodDisruptionBudget', objects.disruptionBudgets[type]),
+            ]),
+          ]
+        : []),
+      ...replaced.actions,
+      ...configurations(services, rollouts, suspended),
+      ...unrequestedTokens(services, owner),
+      ...keys.actions,
+    ],
+    isClearing,
+    wakeAt: earliest([replaced.wakeAt, keys.wakeAt]),
+  }
+}
+
+/** Whether gateways may still send requests to a service of one of these types. */
+const isStillRouted = ({ route }: ObservedServices, types: readonly string[]): boolean =>
+  route?.route?.services.some(({ service }) => types.includes(service)) === true
+
+/** Those beside the one that serves and the one that is to. */
+function replacedWorkloads(
+  { objects }: ObservedServices,
+  rollouts: readonly Rollout[],
+  now: number,
+): Pick<Leftovers, 'actions' | 'wakeAt'> {
+  const found = rollouts.flatMap(({ desired, serving, selected }) => {
+    // Only once the cluster has the selector that this pass wants.
+    if (selected !== serving) return []
+    const kept = [desired.digest, serving]
+    const others = objects.workloads.filter(({ type, digest }) => type === desired.type && !kept.includes(digest))
+    const since = switchedAt(objects.addresses[desired.type]) ?? 0
+    const dueAt = since > now ? now + settleMs : since + settleMs
+    return others.filter(({ deployment }) => isLive(deployment)).map(workload => ({ workload, dueAt }))
+  })
+  const due = found.filter(({ dueAt }) => dueAt <= now).map(({ workload }) => deletion(workload))
+  return { actions: due, wakeAt: nextOf(found, now) }
+}
+
+/** When the next of these is due. */
+const nextOf = (found: readonly { dueAt: number }[], now: number): number | undefined =>
+  earliest(found.map(({ dueAt }) => (dueAt > now ? dueAt : undefined)))
+
+const deletion = ({ type, digest, deployment }: ObservedWorkload): ServiceAction => ({
+  ...{ do: 'delete-service-workload', type, digest },
+  ...referenceTo(deployment),
+})
+
+/** Secrets that no Deployment and no pod mounts, and that no Deployment is about to be created for. */
+function configurations(
+  { objects, pods }: ObservedServices,
+  rollouts: readonly Rollout[],
+  suspended: boolean,
+): ServiceAction[] {
+  return objects.configurations
+    .filter(({ type, digest, secret }) => {
+      const is = (other: { type: string | undefined; digest: string | undefined }) =>
+        other.type === type && other.digest === digest
+      const isDesired = !suspended && rollouts.some(({ desired }) => is(desired))
+      return isLive(secret) && !isDesired && !objects.workloads.some(is) && !pods.some(is)
+    })
+    .map(({ type, digest, secret }) => ({
+      ...{ do: 'delete-service-configuration', type, digest },
+      ...referenceTo(secret),
+    }))
+}
+
+function unrequestedTokens({ objects, requested }: ObservedServices, owner: Owner): ServiceAction[] {
+  const kept = new Set(requested.map(({ config }) => childNames.serviceSecret(owner.id, config.serviceId)))
+  return objects.minted.filter(({ metadata }) => !kept.has(metadata.name)).flatMap(secret => remove('Secret', secret))
+}
+
+/** Not while the clock is in doubt, since they are deleted by their age. */
+function unreferencedKeys(
+  { objects, requested, isClockTrusted }: ObservedServices,
+  now: number,
+): Pick<Leftovers, 'actions' | 'wakeAt'> {
+  const kept = new Set(requested.map(({ config }) => config.secret?.name))
+  const found = objects.keys
+    .filter(secret => isLive(secret) && !kept.has(secret.metadata.name))
+    .map(secret => ({ secret, dueAt: Date.parse(secret.metadata.creationTimestamp ?? '') + unreferencedKeysMs }))
+  const due = isClockTrusted ? found.filter(({ dueAt }) => dueAt <= now) : []
+  return { actions: due.flatMap(({ secret }) => remove('Secret', secret)), wakeAt: nextOf(found, now) }
+}
+
+/** The teardown of all services with their owner: what leads to them goes first. */
+export const servicesTeardown = ({ objects }: ObservedServices): { actions: ServiceAction[]; isDone: boolean } => ({
+  actions: [
+    ...objects.routes.flatMap(route => remove('ConfigMap', route)),
+    ...objects.workloads.flatMap(({ deployment }) => remove('Deployment', deployment)),
+  ],
+  isDone: objects.routes.length === 0 && objects.workloads.length === 0,
+})

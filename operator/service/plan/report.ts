@@ -1,0 +1,92 @@
+/** What the status of an owner reports of its services. Pure. */
+import type { ServiceStatus } from '../../../crds/index.ts'
+import { type Finding, no, yes } from '../../objects/conditions.ts'
+import type { ObservedServices, RequestedService } from '../observed.ts'
+import { portOf } from '../route.ts'
+import type { Rollout } from './rollout.ts'
+
+/** `isHopeless`: it does not come about by waiting. */
+type PendingServices = { reason: string; message: string; isHopeless?: true }
+
+export type ServicesReport = {
+  /** The condition ServicesReady; undefined where no service is requested. */
+  finding: Finding | undefined
+  status: ServiceStatus[] | undefined
+  pending: PendingServices | undefined
+  /** A service has failed, so the database is degraded. */
+  hasFailed: boolean
+}
+
+type Found = { type: string; state: ServiceStatus['state']; reason: string; why: string }
+
+type Circumstances = { suspended: boolean; routed: boolean; isClearing: boolean }
+
+export function reportOf(
+  services: ObservedServices,
+  rollouts: readonly Rollout[],
+  circumstances: Circumstances,
+): ServicesReport {
+  const { requested, installation } = services
+  const none = { finding: undefined, status: undefined, hasFailed: false }
+  const clearing = circumstances.isClearing ? { reason: rolling, message: 'stopping services' } : undefined
+  if (requested.length === 0) return { ...none, pending: clearing }
+  if (installation.image === undefined)
+    return { ...none, finding: no('NotAvailable', 'this installation names no image of services'), pending: clearing }
+  const found = requested.map(request => stateOf(request, rollouts, circumstances.suspended))
+  const status = requested.map((request, index) => statusOf(services, request, found[index]?.state ?? 'pending'))
+  if (circumstances.suspended)
+    return { ...none, status, finding: no('Suspended', 'the database is suspended'), pending: clearing }
+  const failed = found.filter(({ state }) => state === 'failed')
+  const finding = findingOf(found, circumstances)
+  return {
+    ...{ status, finding, hasFailed: failed.length > 0 },
+    pending: finding.status === 'True' ? clearing : pendingOf(finding, found),
+  }
+}
+
+const rolling = 'RollingOut'
+
+function stateOf({ config, rendering }: RequestedService, rollouts: readonly Rollout[], suspended: boolean): Found {
+  const type = config.serviceType
+  const found = (state: Found['state'], why: string, reason: string = rolling): Found => ({ type, state, reason, why })
+  if (rendering.state === 'refused') return found('failed', rendering.message, rendering.reason)
+  if (rendering.state === 'awaited') return found('pending', rendering.message)
+  const rollout = rollouts.find(({ desired }) => desired.type === type)
+  if (suspended || rollout?.progress === undefined) return found('pending', 'waiting for Postgres')
+  const { progress, selected, desired } = rollout
+  if (progress.state === 'failed') return found('failed', progress.message, 'ServiceFailed')
+  if (progress.state === 'starting') return found('pending', 'starting')
+  return selected === desired.digest ? found('running', 'running') : found('pending', 'ready, waiting for the others')
+}
+
+function statusOf(
+  { address }: ObservedServices,
+  { config: { serviceType, serviceId } }: RequestedService,
+  state: ServiceStatus['state'],
+): ServiceStatus {
+  const uri = address === undefined ? {} : { uri: `${address.base}/${serviceType}` }
+  return { serviceType, serviceId, state, port: portOf(serviceType), ...uri }
+}
+
+const listed = (found: readonly Found[]): string => found.map(({ type, why }) => `${type}: ${why}`).join('; ')
+
+function findingOf(found: readonly Found[], { routed }: Circumstances): Finding {
+  const failed = found.filter(({ state }) => state === 'failed')
+  if (failed.length > 0) {
+    const [first] = failed
+    const isAlike = failed.every(({ reason }) => reason === first?.reason)
+    return no(isAlike ? (first?.reason ?? 'ServiceFailed') : 'ServiceFailed', listed(failed))
+  }
+  const pending = found.filter(({ state }) => state === 'pending')
+  if (pending.length > 0) return no(rolling, listed(pending))
+  if (!routed) return no(rolling, 'waiting for every gateway to apply the route of the services')
+  return yes('Running', 'the services run')
+}
+
+/** The operation that waits for services goes on as long as one of them may still come up. */
+function pendingOf({ reason, message }: Finding, found: readonly Found[]): PendingServices {
+  const pending = found.filter(({ state }) => state === 'pending')
+  if (reason === rolling) return { reason, message }
+  if (pending.length > 0) return { reason: rolling, message: listed(pending) }
+  return { reason, message, isHopeless: true }
+}
