@@ -72,7 +72,7 @@ export const branch = declareKind({
       .meta(immutable('ipAllowlist')),
     services: serviceConfigs
       .default([])
-      .describe('What runs beside the branch. None runs yet.')
+      .describe('What runs beside the branch. Tokens and users of the source are not copied.')
       .meta({
         ...serviceConfigs.meta(),
         ...immutable('services'),

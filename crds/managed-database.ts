@@ -119,9 +119,7 @@ export const managedDatabase = declareKind({
       .describe('Who may reach the Postgres endpoint. Without rules nobody may.'),
     services: serviceConfigs
       .default([])
-      .describe(
-        'What runs beside the database, at most one of each type. None runs yet: see the condition ServicesReady.',
-      ),
+      .describe('What runs beside the database, at most one of each type. See the condition ServicesReady.'),
     credentials: credentials
       .optional()
       .describe('How clients inside the cluster get the passwords. Omitted: by the API alone.'),

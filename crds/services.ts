@@ -14,28 +14,58 @@ export const servicePorts = { mcp: 8080, rag: 8081, rest: 3000 } as const satisf
 const embeddingProviders = ['voyage', 'openai'] as const
 const llmProviders = ['openai', 'anthropic'] as const
 
-export const mcpServiceConfig = z.strictObject({
-  allowWrites: z.boolean().default(false).describe('`true` lets tools write. Otherwise every query is read-only.'),
-  embeddingProvider: z
-    .enum(embeddingProviders)
-    .optional()
-    .describe('The provider of embeddings. Omitted: no search by meaning.'),
-  embeddingModel: z.string().min(1).max(200).optional().describe('The model of that provider.'),
-})
+export const mcpServiceConfig = z
+  .strictObject({
+    allowWrites: z.boolean().default(false).describe('`true` lets tools write. Otherwise every query is read-only.'),
+    embeddingProvider: z
+      .enum(embeddingProviders)
+      .optional()
+      .describe('The provider of embeddings. Omitted: no search by meaning.'),
+    embeddingModel: z.string().min(1).max(200).optional().describe('The model of that provider.'),
+  })
+  .meta({
+    'x-kubernetes-validations': [
+      {
+        rule: '!has(self.embeddingProvider) || has(self.embeddingModel)',
+        message: 'embeddingModel is required where embeddingProvider is set',
+      },
+    ],
+  })
 
-export const restServiceConfig = z.strictObject({
-  dbSchemas: z.string().min(1).max(1000).describe('The schemas to serve, separated by commas.'),
-  dbAnonRole: z.string().min(1).max(63).describe('The role for requests without a token.'),
-  dbPool: z.int().min(1).max(30).default(10).describe('The most connections to Postgres.'),
-  maxRows: z.int().min(1).max(10000).default(1000).describe('The most rows in one response.'),
-  jwtAudience: z.string().max(1000).optional().describe('The audience that tokens must have.'),
-  jwtRoleClaimKey: z.string().max(1000).optional().describe('The path to the role in a token.'),
-  corsOrigins: z
-    .string()
-    .max(4000)
-    .optional()
-    .describe('The origins whose pages may send requests, separated by commas.'),
-})
+/** Roles that requests without a token never get: those of Postgres and of Espalier. */
+export const reservedRoles = [
+  'admin',
+  'app',
+  'app_read_only',
+  'authenticator',
+  'espalier',
+  'postgres',
+  'public',
+  'none',
+] as const
+
+export const restServiceConfig = z
+  .strictObject({
+    dbSchemas: z.string().min(1).max(1000).describe('The schemas to serve, separated by commas.'),
+    dbAnonRole: z.string().min(1).max(63).describe('The role for requests without a token.'),
+    dbPool: z.int().min(1).max(30).default(10).describe('The most connections to Postgres.'),
+    maxRows: z.int().min(1).max(10000).default(1000).describe('The most rows in one response.'),
+    jwtAudience: z.string().max(1000).optional().describe('The audience that tokens must have.'),
+    jwtRoleClaimKey: z.string().max(1000).optional().describe('The path to the role in a token.'),
+    corsOrigins: z
+      .string()
+      .max(4000)
+      .optional()
+      .describe('The origins whose pages may send requests, separated by commas.'),
+  })
+  .meta({
+    'x-kubernetes-validations': [
+      {
+        rule: `!self.dbAnonRole.startsWith('pg_') && !self.dbAnonRole.startsWith('espalier_') && !(self.dbAnonRole in ${JSON.stringify(reservedRoles)})`,
+        message: `dbAnonRole must be a role of your own: it must not be pg_*, espalier_* or one of ${reservedRoles.join(', ')}`,
+      },
+    ],
+  })
 
 export const llmConfig = z.strictObject({
   provider: z.enum(llmProviders).describe('The provider of the model.'),
@@ -67,20 +97,34 @@ export const ragPipeline = z.strictObject({
   vectorWeight: z.number().min(0).max(1).default(0.5).describe('How much meaning counts against words, 0 to 1.'),
 })
 
-export const ragServiceConfig = z.strictObject({
-  embeddingLlm: llmConfig.describe('The model for embeddings.'),
-  completionLlm: llmConfig.describe('The model that answers.'),
-  pipelines: z.array(ragPipeline).min(1).max(50).describe('The pipelines of the service.'),
-  cors: z
-    .strictObject({
-      enabled: z.boolean().describe('`true` lets pages of these origins send requests.'),
-      allowedOrigins: z.array(z.string().max(300)).max(50).optional().describe('The origins. Omitted: any.'),
-    })
-    .optional()
-    .describe('Whether pages of other origins may send requests. Omitted: they may not.'),
-  tokenBudget: z.int().min(1).max(1000000).default(1000).describe('The most tokens of context.'),
-  topN: z.int().min(1).max(1000).default(10).describe('The most rows of context.'),
-})
+export const ragServiceConfig = z
+  .strictObject({
+    embeddingLlm: llmConfig.describe('The model for embeddings.'),
+    completionLlm: llmConfig.describe('The model that answers.'),
+    pipelines: z
+      .array(ragPipeline)
+      .min(1)
+      .max(50)
+      .describe('The pipelines of the service. No two have the same name.')
+      .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }),
+    cors: z
+      .strictObject({
+        enabled: z.boolean().describe('`true` lets pages of these origins send requests.'),
+        allowedOrigins: z.array(z.string().max(300)).max(50).optional().describe('The origins. Omitted: any.'),
+      })
+      .optional()
+      .describe('Whether pages of other origins may send requests. Omitted: they may not.'),
+    tokenBudget: z.int().min(1).max(1000000).default(1000).describe('The most tokens of context.'),
+    topN: z.int().min(1).max(1000).default(10).describe('The most rows of context.'),
+  })
+  .meta({
+    'x-kubernetes-validations': [
+      {
+        rule: "self.embeddingLlm.provider != 'anthropic' && self.pipelines.all(pipeline, !has(pipeline.embeddingLlm) || pipeline.embeddingLlm.provider != 'anthropic')",
+        message: 'embeddingLlm must not be of anthropic, which has no embeddings',
+      },
+    ],
+  })
 
 export const serviceConfig = z
   .strictObject({
@@ -89,8 +133,18 @@ export const serviceConfig = z
       .string()
       .regex(/^[0-9a-f]{8}$/, 'must be 8 hexadecimal characters')
       .describe('The id of the service, 8 hexadecimal characters.'),
-    hostIds: z.array(z.string().max(253)).max(16).optional().describe('The hosts to run it on. Not used yet.'),
-    targetNodes: z.array(z.string().max(253)).max(16).optional().describe('The nodes to run it on. Not used yet.'),
+    hostIds: z
+      .array(z.string().max(253))
+      .max(16)
+      .optional()
+      .describe('The hosts of the database to run it on, as status.instances names them. Omitted: all of them.'),
+    targetNodes: z
+      .array(z.string().max(253))
+      .max(16)
+      .optional()
+      .describe(
+        'The nodes of the database that an mcp service connects to, in this order, as status.instances names them. Omitted: all of them.',
+      ),
     ipAllowlist: ipAllowlist.default({ rules: [] }).describe('Who may reach the service. Without rules nobody may.'),
     mcp: mcpServiceConfig.optional().describe('The configuration of an mcp service.'),
     rest: restServiceConfig.optional().describe('The configuration of a rest service.'),
@@ -106,6 +160,14 @@ export const serviceConfig = z
       {
         rule: "self.serviceType == 'rag' ? has(self.rag) : !has(self.rag)",
         message: 'rag is required for a rag service, and only there',
+      },
+      {
+        rule: "self.serviceType != 'rag' || has(self.secret)",
+        message: 'secret is required for a rag service: it holds the keys of providers',
+      },
+      {
+        rule: '!has(self.mcp) || !has(self.mcp.embeddingProvider) || has(self.secret)',
+        message: 'secret is required where mcp.embeddingProvider is set: it holds the key of the provider',
       },
       { rule: "self.serviceType == 'mcp' || !has(self.mcp)", message: 'mcp stands only on an mcp service' },
     ],

@@ -1,5 +1,6 @@
 /** What texts of a configuration must be like: each function returns the rule that a text breaks, or undefined. */
 import type { z } from 'zod'
+import { reservedRoles } from '../../crds/index.ts'
 
 type Rule = (text: string) => string | undefined
 
@@ -57,11 +58,8 @@ export const schemasRule: Rule = text => {
   return reserved === undefined ? undefined : `must not name ${reserved}, which is Postgres's own`
 }
 
-/** As rule and list in crds/services.ts, by which `kubectl apply` is refused. */
-const reservedRoles = ['admin', 'app', 'app_read_only', 'authenticator', 'espalier', 'postgres', 'public', 'none']
-
 export const anonymousRoleRule: Rule = name =>
-  reservedRoles.includes(name) || name.startsWith('pg_') || name.startsWith('espalier_')
+  reservedRoles.some(reserved => reserved === name) || name.startsWith('pg_') || name.startsWith('espalier_')
     ? `must be a role of your own: it must not be pg_*, espalier_* or one of ${reservedRoles.join(', ')}`
     : undefined
 

@@ -1,0 +1,75 @@
+/** Services that `kubectl apply` brings are refused by the same rules as those of the API. */
+import { pino } from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Cluster } from '../../cluster/index.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import { apiVersion, declarations } from '../../crds/index.ts'
+import { openStore } from './index.ts'
+
+let cluster: Cluster
+let close: () => Promise<void>
+beforeAll(async () => {
+  const definitions = [declarations.ManagedDatabase].map(definitionOf)
+  const store = await openStore({ definitions, logger: pino({ level: 'silent' }) })
+  cluster = store.connect('test')
+  close = () => store.close()
+  await cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'tenant' } })
+})
+afterAll(() => close())
+
+let databases = 0
+const apply = (...services: unknown[]) => {
+  const spec = { region: 'local', size: { name: 'small', version: 1 }, pgVersion: '18' as const, services }
+  const metadata = { name: `d${databases++}`, namespace: 'tenant' }
+  return cluster.create('ManagedDatabase', { apiVersion, kind: 'ManagedDatabase', metadata, spec: spec as object })
+}
+const secret = { name: 'keys' }
+const mcp = { serviceType: 'mcp', serviceId: '0a1b2c3d' }
+const rest = { serviceType: 'rest', serviceId: '0a1b2c3e', rest: { dbSchemas: 'public', dbAnonRole: 'web' } }
+const llm = { provider: 'openai', model: 'm' }
+const pipeline = { name: 'docs', tables: [{ table: 't', textColumn: 'c', vectorColumn: 'v' }] }
+const ragOf = (more: object) => ({ embeddingLlm: llm, completionLlm: llm, pipelines: [pipeline], ...more })
+const rag = { serviceType: 'rag', serviceId: '0a1b2c3f', secret, rag: ragOf({}) }
+
+test('three services are taken', async () => {
+  expect((await apply(mcp, rest, rag)).spec.services).toHaveLength(3)
+})
+
+test.each<[string, object[], RegExp]>([
+  ['two of a type', [mcp, { ...mcp, serviceId: '11111111' }], /Duplicate value/],
+  [
+    'a configuration of another type',
+    [{ ...mcp, rest: rest.rest }],
+    /rest is required for a rest service, and only there/,
+  ],
+  ['no configuration', [{ ...rest, rest: undefined }], /rest is required for a rest service/],
+  [
+    'a role of Espalier',
+    [{ ...rest, rest: { ...rest.rest, dbAnonRole: 'app' } }],
+    /dbAnonRole must be a role of your own/,
+  ],
+  [
+    'a role of Postgres',
+    [{ ...rest, rest: { ...rest.rest, dbAnonRole: 'pg_monitor' } }],
+    /dbAnonRole must be a role of your own/,
+  ],
+  [
+    'a provider without a model',
+    [{ ...mcp, secret, mcp: { embeddingProvider: 'openai' } }],
+    /embeddingModel is required/,
+  ],
+  [
+    'a provider without a key',
+    [{ ...mcp, mcp: { embeddingProvider: 'openai', embeddingModel: 'm' } }],
+    /secret is required where/,
+  ],
+  ['rag without keys', [{ ...rag, secret: undefined }], /secret is required for a rag service/],
+  [
+    'embeddings of anthropic',
+    [{ ...rag, rag: ragOf({ embeddingLlm: { ...llm, provider: 'anthropic' } }) }],
+    /anthropic, which has no embeddings/,
+  ],
+  ['two pipelines of a name', [{ ...rag, rag: ragOf({ pipelines: [pipeline, pipeline] }) }], /Duplicate value/],
+])('%s is refused', async (_what, services, message) => {
+  await expect(apply(...services)).rejects.toThrow(message)
+})
