@@ -35,6 +35,8 @@ export type Forward = {
   label: string
   place: Place
   target: RouteTarget
+  /** Whether the gateway has checked the token, which is then nobody else's. */
+  isAuthorized: boolean
 }
 export type HttpVerdict = Forward | { kind: 'refuse'; refusal: HttpRefusal; found?: CompiledService }
 
@@ -81,11 +83,11 @@ function judgeHost(host: CompiledHost, facts: HttpRequestFacts, prefix: string, 
   if (service.unavailable !== undefined) return refuse(unavailable(type, service.unavailable), service)
   const upstream = place.upstream === 'mcp-bridge' ? service.bridge : service.target
   if (upstream === undefined) return refuse(noBridge, service)
-  return { kind: 'forward', label: host.label, place, target: upstream }
+  return { kind: 'forward', label: host.label, place, target: upstream, isAuthorized: needsToken(service) }
 }
 
 /** The retrieval server itself asks for no credential. */
-export const needsToken = ({ service, tokenDigest }: CompiledService): boolean =>
+const needsToken = ({ service, tokenDigest }: CompiledService): boolean =>
   service === 'rag' || tokenDigest !== undefined
 
 function isToken({ tokenDigest }: CompiledService, authorization: string | undefined): boolean {

@@ -1,0 +1,209 @@
+/**
+ * The connections of the HTTPS listener. One that has sent nothing costs a socket and no TLS session. Where there are too
+ * many, the oldest connection without a request of the address that has most is closed, so that silent clients do not keep
+ * others out. A connection with a request in progress is never closed for another one.
+ */
+import type { Socket } from 'node:net'
+import { keepAliveMs } from '../session.ts'
+import { normaliseAddress } from '../table.ts'
+import type { HttpLimits } from './limits.ts'
+
+export type HttpConnection = {
+  /** Of the client, normalised. */
+  readonly address: string
+  /** The name that the client asked for when TLS began. */
+  serverName: string | undefined
+  /** A request begins. It may be that others of the connection are in progress. */
+  begin(): void
+  /** A request has ended, however it did. */
+  end(): void
+  /** Closes it once it is idle, instead of abruptly: a GOAWAY of HTTP/2. */
+  closeBy(close: () => void): void
+  close(): void
+}
+
+type Peer = { readonly remoteAddress?: string | undefined; readonly remotePort?: number | undefined }
+
+export type HttpConnections = {
+  accept(socket: Socket): void
+  /** The connection below a TLS session; undefined where it is closed. */
+  of(peer: Peer): HttpConnection | undefined
+  count(): number
+  /** Closes those without a request now, and the others as soon as they have none. */
+  drain(): void
+  closeAll(): void
+}
+
+const keyOf = ({ remoteAddress, remotePort }: Peer): string => `${remoteAddress} ${remotePort}`
+
+/** Connections without a request in progress, by address, the oldest first. */
+class Waiting {
+  readonly #byAddress = new Map<string, Set<Connection>>()
+  size = 0
+
+  add(connection: Connection): void {
+    const { address } = connection
+    const of = this.#byAddress.get(address) ?? new Set()
+    this.#byAddress.set(address, of)
+    if (!of.has(connection)) this.size++
+    of.add(connection)
+  }
+
+  delete(connection: Connection): void {
+    const of = this.#byAddress.get(connection.address)
+    if (of?.delete(connection) !== true) return
+    this.size--
+    if (of.size === 0) this.#byAddress.delete(connection.address)
+  }
+
+  oldestOf(address: string): Connection | undefined {
+    return this.#byAddress.get(address)?.values().next().value
+  }
+
+  /** The oldest of the address that has most. */
+  oldestOfMost(): Connection | undefined {
+    let most: Set<Connection> | undefined
+    for (const of of this.#byAddress.values()) if (of.size > (most?.size ?? 0)) most = of
+    return most?.values().next().value
+  }
+}
+
+class Connection implements HttpConnection {
+  readonly address: string
+  readonly #socket: Socket
+  readonly #changed: (connection: Connection) => void
+  #close: (() => void) | undefined
+  serverName: string | undefined
+  requests = 0
+  /** Whether it has had a request. */
+  spoke = false
+  /** When it is closed if it has no request until then. */
+  deadline: number
+
+  constructor(socket: Socket, address: string, deadline: number, changed: (connection: Connection) => void) {
+    this.#socket = socket
+    this.address = address
+    this.deadline = deadline
+    this.#changed = changed
+  }
+
+  begin(): void {
+    this.requests++
+    this.spoke = true
+    if (this.requests === 1) this.#changed(this)
+  }
+
+  end(): void {
+    this.requests--
+    if (this.requests === 0) this.#changed(this)
+  }
+
+  closeBy(close: () => void): void {
+    this.#close = close
+  }
+
+  leave(): void {
+    if (this.#close === undefined) this.#socket.destroy()
+    else this.#close()
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+}
+
+export function createHttpConnections(options: {
+  limits: HttpLimits
+  now: () => number
+  /** Takes a connection whose client has sent something, which stays unread. */
+  serve: (socket: Socket) => void
+}): HttpConnections & { sweep(): void } {
+  const { limits, now, serve } = options
+  const open = new Map<string, Connection>()
+  const keys = new Map<Connection, string>()
+  const perAddress = new Map<string, number>()
+  const silent = new Waiting()
+  const idle = new Waiting()
+  let draining = false
+
+  const changed = (connection: Connection): void => {
+    silent.delete(connection)
+    idle.delete(connection)
+    if (connection.requests > 0 || !keys.has(connection)) return
+    connection.deadline = now() + limits.idleMs
+    if (draining) connection.leave()
+    else idle.add(connection)
+  }
+
+  /** Makes room for one more connection; false where all have a request in progress. */
+  const makeRoom = (address: string): boolean => {
+    let victim: Connection | undefined
+    if ((perAddress.get(address) ?? 0) >= limits.connectionsPerAddress)
+      victim = silent.oldestOf(address) ?? idle.oldestOf(address)
+    else if (silent.size >= limits.silentConnections) victim = silent.oldestOfMost()
+    else if (open.size >= limits.connections) victim = silent.oldestOfMost() ?? idle.oldestOfMost()
+    else return true
+    victim?.close()
+    if (victim !== undefined) forget(victim)
+    return victim !== undefined
+  }
+
+  const forget = (connection: Connection): void => {
+    const key = keys.get(connection)
+    if (key === undefined) return
+    keys.delete(connection)
+    open.delete(key)
+    silent.delete(connection)
+    idle.delete(connection)
+    const left = (perAddress.get(connection.address) ?? 1) - 1
+    if (left > 0) perAddress.set(connection.address, left)
+    else perAddress.delete(connection.address)
+  }
+
+  const accept = (socket: Socket): void => {
+    // After every error of a socket, 'close' follows.
+    socket.on('error', () => {})
+    const address = normaliseAddress(socket.remoteAddress ?? '')
+    if (address === '' || draining || !makeRoom(address)) {
+      socket.destroy()
+      return
+    }
+    socket.setNoDelay(true).setKeepAlive(true, keepAliveMs)
+    const connection = new Connection(socket, address, now() + limits.firstRequestMs, changed)
+    const key = keyOf(socket)
+    open.set(key, connection)
+    keys.set(connection, key)
+    perAddress.set(address, (perAddress.get(address) ?? 0) + 1)
+    silent.add(connection)
+    socket.once('close', () => forget(connection))
+    const onReadable = (): void => {
+      socket.off('readable', onReadable)
+      if (socket.destroyed) return
+      if (socket.readableLength > 0) serve(socket)
+      else socket.destroy()
+    }
+    socket.on('readable', onReadable)
+  }
+
+  return {
+    accept,
+    of: peer => open.get(keyOf(peer)),
+    count: () => open.size,
+    sweep: () => {
+      const at = now()
+      for (const connection of open.values()) {
+        if (connection.requests > 0 || connection.deadline > at) continue
+        // One that was asked to leave and did not is closed at the next sweep but one.
+        if (connection.spoke && connection.deadline > at - limits.firstRequestMs) connection.leave()
+        else connection.close()
+      }
+    },
+    drain: () => {
+      draining = true
+      for (const connection of open.values()) if (connection.requests === 0) connection.leave()
+    },
+    closeAll: () => {
+      for (const connection of open.values()) connection.close()
+    },
+  }
+}

@@ -1,0 +1,289 @@
+/**
+ * One request and its answer. The rules are checked once, when the request arrives: a rule that changes later cuts no
+ * answer. Whichever side goes away first, the other is told.
+ */
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
+import type { Http2ServerResponse } from 'node:http2'
+import type { Logger } from 'pino'
+import type { ServiceType } from '../../routes/route.ts'
+import type { Resolve } from '../connections.ts'
+import { type BodyLength, bodyLength, requestHeaders, responseHeaders } from './headers.ts'
+import type { HttpLimits } from './limits.ts'
+import type { HttpMetrics } from './metrics.ts'
+import { pathOf, serviceOf } from './paths.ts'
+import {
+  badGateway,
+  gatewayTimeout,
+  type HttpRefusal,
+  largeBody,
+  malformedRequest,
+  noUpgrade,
+  outOfTouch,
+  refusalBody,
+  tooManyRequests,
+  unreachable,
+} from './refusal.ts'
+import { type ClientSide, RequestBody } from './request-body.ts'
+import { openUpstream, type UpstreamRequest } from './upstream.ts'
+import type { Forward, HttpRequestFacts, HttpVerdict } from './verdict.ts'
+
+export type ExchangeContext = {
+  admitting: () => boolean
+  judge: (facts: HttpRequestFacts) => HttpVerdict
+  resolve: Resolve
+  agent: Agent
+  limits: HttpLimits
+  metrics: HttpMetrics
+  /** Counts a request of a service; false where it has too many. */
+  claim: (service: string) => boolean
+  release: (service: string) => void
+  now: () => number
+  logger: Logger
+}
+
+/** Of either version. */
+export type ClientResponse = Http2ServerResponse & { flushHeaders(): void }
+
+export type Client = {
+  request: ClientSide
+  response: ClientResponse
+  /** Normalised. */
+  address: string
+  sni: string | undefined
+  /** Whether it waits for 100 (Continue) before it sends its body. */
+  expectsContinue: boolean
+  /** Closes the connection, or of HTTP/2 the stream. `isAnswered`: the client has its whole answer. */
+  cut: (isAnswered: boolean) => void
+}
+
+/** Methods that change nothing (RFC 9110 section 9.2.1): the only requests that may be sent a second time. */
+const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
+const clientLeft = 499
+
+export class Exchange {
+  readonly #context: ExchangeContext
+  readonly #client: Client
+  readonly #startedAt: number
+  readonly #body: RequestBody
+  readonly #ended: () => void
+  /** undefined: ambiguous. */
+  readonly #length: BodyLength | undefined
+  readonly #hasBody: boolean
+  #service: ServiceType | undefined
+  #label: string | undefined
+  #claimed: string | undefined
+  #upstream: ClientRequest | undefined
+  #isAnswered = false
+  #isOver = false
+  #code = clientLeft
+  /** Since when the service is waited for, or the client does not take its answer. */
+  #askedAt: number | undefined
+  #stalledSince: number | undefined
+
+  /** `ended` is called once, however it ends. */
+  constructor(context: ExchangeContext, client: Client, ended: () => void) {
+    this.#context = context
+    this.#client = client
+    this.#startedAt = context.now()
+    this.#ended = ended
+    const { request } = client
+    this.#length = bodyLength(request.headers, request.httpVersion)
+    this.#hasBody =
+      'stream' in request ? !request.stream.endAfterHeaders : this.#length !== 'none' && this.#length !== 0
+    const expected = typeof this.#length === 'number' ? this.#length : undefined
+    this.#body = new RequestBody(request, context.limits, expected, refusal => this.#failBody(refusal))
+    request.on('error', () => {})
+    client.response.on('error', () => {})
+    client.response.on('close', () => this.#close())
+  }
+
+  run(): void {
+    const length = this.#length
+    const { bodyBytes } = this.#context.limits
+    const found = length === undefined ? malformedRequest('the length of the body is ambiguous') : this.#decide()
+    if (!('kind' in found)) this.#refuse(found)
+    else if (typeof length === 'number' && length > bodyBytes) this.#refuse(largeBody(bodyBytes))
+    else void this.#forward(found, false)
+  }
+
+  /** Called at intervals. */
+  check(now: number): void {
+    const { limits } = this.#context
+    if (this.#body.check(now) === 'overdue') {
+      this.#client.response.end()
+      this.#client.cut(true)
+    } else if (this.#stalledSince !== undefined && now - this.#stalledSince >= limits.stalledMs) this.#client.cut(false)
+    else if (this.#askedAt !== undefined && now - this.#askedAt >= limits.answerMs && !this.#isAnswered)
+      this.#refuse(gatewayTimeout(this.#service ?? 'rest'))
+  }
+
+  /** Where the request goes, or why to nowhere. */
+  #decide(): Forward | HttpRefusal {
+    const { admitting, judge } = this.#context
+    const { request, address, sni } = this.#client
+    if (!admitting()) return outOfTouch
+    const host = hostOf(request)
+    if (host === undefined) return malformedRequest('the request has more than one host name')
+    const verdict = judge({
+      ...{ host, sni, address, target: request.url ?? '' },
+      authorization: request.headers.authorization,
+    })
+    if (verdict.kind === 'refuse') {
+      this.#service = verdict.found?.service
+      return verdict.refusal
+    }
+    this.#service = serviceOf(verdict.place.upstream)
+    this.#label = verdict.label
+    const { upgrade } = request.headers
+    if (upgrade !== undefined && /websocket/i.test(upgrade)) return noUpgrade
+    const claimed = `${verdict.target.namespace}/${verdict.target.service}`
+    if (!this.#context.claim(claimed)) return tooManyRequests
+    this.#claimed = claimed
+    return verdict
+  }
+
+  async #forward(forward: Forward, isAgain: boolean): Promise<void> {
+    const { agent, resolve, limits, now } = this.#context
+    const upstream = await openUpstream({
+      agent: isAgain ? false : agent,
+      resolve,
+      target: forward.target,
+      upstream: this.#upstreamRequest(forward),
+      connectMs: limits.connectMs,
+    })
+    if (this.#isOver) {
+      upstream?.destroy()
+      return
+    }
+    if (upstream === undefined) return this.#refuse(unreachable(serviceOf(forward.place.upstream)))
+    this.#upstream = upstream
+    this.#askedAt = now()
+    upstream.on('response', answer => this.#answer(answer))
+    upstream.on('error', error => {
+      if (this.#upstream !== upstream || this.#isAnswered || this.#isOver) return
+      const isStale = upstream.reusedSocket && !isAgain && !this.#hasBody
+      if (isStale && safeMethods.has(upstream.method)) void this.#forward(forward, true)
+      else this.#fail(error)
+    })
+    if (this.#hasBody && this.#client.expectsContinue) this.#client.response.writeContinue()
+    if (this.#hasBody) this.#body.sendTo(upstream, now())
+    else upstream.end()
+  }
+
+  #upstreamRequest({ place, isAuthorized }: Forward): UpstreamRequest {
+    const { request, address } = this.#client
+    const { headers, method = 'GET' } = request
+    const passed = requestHeaders(
+      headers,
+      { host: hostOf(request) ?? '', address, prefix: place.prefix },
+      !isAuthorized,
+    )
+    const length = headers['content-length']
+    if (length !== undefined) passed['content-length'] = length
+    else if (this.#hasBody) passed['transfer-encoding'] = 'chunked'
+    else if (!safeMethods.has(method) && method !== 'DELETE') passed['content-length'] = '0'
+    return { method, path: place.target, headers: passed }
+  }
+
+  #answer(answer: IncomingMessage): void {
+    const { response } = this.#client
+    if (this.#isAnswered || this.#isOver) {
+      answer.destroy()
+      return
+    }
+    this.#isAnswered = true
+    this.#code = answer.statusCode ?? 502
+    answer.on('error', () => this.#client.cut(false))
+    response.writeHead(this.#code, this.#finalHeaders(answer))
+    if (answer.headers['content-type']?.startsWith('text/event-stream') === true) response.flushHeaders()
+    else setImmediate(() => !this.#isOver && response.flushHeaders())
+    answer.on('data', (chunk: Buffer) => {
+      if (response.write(chunk) || this.#isOver) return
+      answer.pause()
+      this.#stalledSince = this.#context.now()
+      response.once('drain', () => {
+        this.#stalledSince = undefined
+        answer.resume()
+      })
+    })
+    answer.on('end', () => {
+      if (!answer.complete) return this.#client.cut(false)
+      if (Object.keys(answer.trailers).length > 0) response.addTrailers(answer.trailers)
+      this.#finish()
+    })
+  }
+
+  /** An HTTP/1.1 connection whose request is not read to its end cannot carry another one. */
+  #finalHeaders({ headers }: IncomingMessage) {
+    const final = responseHeaders(headers)
+    return this.#mustClose() ? { ...final, connection: 'close' } : final
+  }
+
+  #mustClose(): boolean {
+    return this.#client.request.httpVersionMajor === 1 && this.#hasBody && !this.#body.isOver
+  }
+
+  /** A connection that is closed with something unread may lose the answer on its way: the rest of a body is read first. */
+  #finish(): void {
+    const { response } = this.#client
+    if (!this.#hasBody || this.#body.isOver || this.#length === undefined) response.end()
+    else this.#body.discard(this.#context.now(), () => response.end())
+  }
+
+  #failBody(refusal: HttpRefusal | undefined): void {
+    if (this.#isOver) return
+    if (refusal === undefined || this.#isAnswered) this.#client.cut(false)
+    else this.#refuse(refusal)
+  }
+
+  #fail(error: Error): void {
+    const { logger } = this.#context
+    const code = 'code' in error ? error.code : undefined
+    logger.warn({ label: this.#label, service: this.#service, code }, 'a service closed a connection without an answer')
+    this.#refuse(badGateway(this.#service ?? 'rest'))
+  }
+
+  #refuse(refusal: HttpRefusal): void {
+    if (this.#isAnswered || this.#isOver) return
+    const { request, response } = this.#client
+    this.#isAnswered = true
+    this.#code = refusal.status
+    this.#upstream?.destroy()
+    const body = refusalBody(refusal)
+    response.writeHead(refusal.status, {
+      ...refusal.headers,
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+      ...(this.#mustClose() ? { connection: 'close' } : {}),
+    })
+    if (request.method !== 'HEAD') response.write(body)
+    this.#finish()
+  }
+
+  #close(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#upstream?.destroy()
+    if (this.#claimed !== undefined) this.#context.release(this.#claimed)
+    this.#report()
+    this.#ended()
+  }
+
+  #report(): void {
+    const { metrics, logger, now } = this.#context
+    const ms = now() - this.#startedAt
+    metrics.count(this.#service, this.#code, ms / 1000)
+    const { method, url = '' } = this.#client.request
+    const path = pathOf(url).slice(0, 200)
+    logger.debug({ label: this.#label, service: this.#service, method, path, code: this.#code, ms }, 'a request ended')
+  }
+}
+
+/** The host name that a request is for; undefined where it says two. */
+function hostOf(request: ClientSide): string | undefined {
+  const { headers } = request
+  if (!('stream' in request)) return (request.headersDistinct.host ?? []).length > 1 ? undefined : (headers.host ?? '')
+  const { authority } = request
+  return headers.host === undefined || headers.host === authority ? authority : undefined
+}

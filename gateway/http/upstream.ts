@@ -1,0 +1,68 @@
+/**
+ * Connects a request to a pod of its service. Nothing has been sent when this returns, so that a pod that refuses the
+ * connection is passed over for another one, whatever the request does.
+ */
+import { Agent, type ClientRequest, type OutgoingHttpHeaders, request } from 'node:http'
+import type { RouteTarget } from '../../routes/route.ts'
+import type { Resolve } from '../connections.ts'
+import { keepAliveMs } from '../session.ts'
+
+/** How long a connection to a service is kept without a request: less than services keep it themselves. */
+const keptMs = 30_000
+const keptPerPod = 64
+/** How many pods of a service are tried. */
+const mostPods = 4
+
+export const createUpstreamAgent = (): Agent =>
+  new Agent({
+    keepAlive: true,
+    keepAliveMsecs: keepAliveMs,
+    timeout: keptMs,
+    maxFreeSockets: keptPerPod,
+    scheduling: 'lifo',
+  })
+
+export type UpstreamRequest = { method: string; path: string; headers: OutgoingHttpHeaders }
+
+/** Returns undefined where no pod accepts a connection in time. `agent`: false for a connection of its own. */
+export async function openUpstream(options: {
+  agent: Agent | false
+  resolve: Resolve
+  target: RouteTarget
+  upstream: UpstreamRequest
+  connectMs: number
+}): Promise<ClientRequest | undefined> {
+  const { agent, resolve, target, upstream, connectMs } = options
+  const tried = new Set<string>()
+  for (let turn = 0; turn < mostPods; turn++) {
+    const place = resolve(target)
+    if (place === undefined) return undefined
+    const key = `${place.host} ${place.port}`
+    if (tried.has(key)) continue
+    tried.add(key)
+    const made = request({ ...upstream, ...place, agent, setHost: false })
+    if (await isConnected(made, connectMs)) return made
+  }
+  return undefined
+}
+
+function isConnected(made: ClientRequest, connectMs: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const settle = (connected: boolean): void => {
+      clearTimeout(timer)
+      made.off('error', onError)
+      if (!connected) made.destroy()
+      resolve(connected)
+    }
+    const onError = (): void => settle(false)
+    const timer = setTimeout(onError, connectMs)
+    // An error after this one is another's to handle, or nobody's.
+    made.on('error', () => {})
+    made.on('error', onError)
+    made.once('socket', socket => {
+      socket.setNoDelay(true)
+      if (socket.connecting) socket.once('connect', () => settle(true))
+      else settle(true)
+    })
+  })
+}
