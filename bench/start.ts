@@ -51,7 +51,7 @@ try {
   if (installed.status !== 0) throw new Error(`make install failed: ${installed.stderr}`)
   const packages = (performance.now() - packagesStart) / 1000
 
-  const range = await findFreeRange('127.0.0.1', 20)
+  const range = await findFreeRange('127.0.0.1', 21)
   const cwd = await clone('run')
   const start = performance.now()
   const child = spawn('make', ['-s', 'run'], {
@@ -60,7 +60,8 @@ try {
       ...environment,
       ESPALIER_HOME: join(root, 'home'),
       ESPALIER_API_PORT: String(range.first),
-      ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
+      ESPALIER_HTTPS_PORT: String(range.first + 1),
+      ESPALIER_PORTS: `${range.first + 2}-${range.last}`,
     },
     stdio: 'ignore',
   })

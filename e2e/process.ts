@@ -31,12 +31,13 @@ export async function processTree(pid: number): Promise<number[]> {
 
 export async function createHome(ports = 20) {
   const home = await mkdtemp(join(postgresDirectory, 'espalier-e2e-'))
-  const range = await findFreeRange(gatewayHost, ports + 2)
+  const range = await findFreeRange(gatewayHost, ports + 3)
   const environment: NodeJS.ProcessEnv = {
     PATH: process.env.PATH,
     ESPALIER_HOME: home,
     ESPALIER_API_PORT: String(range.first),
-    ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
+    ESPALIER_HTTPS_PORT: String(range.first + 1),
+    ESPALIER_PORTS: `${range.first + 2}-${range.last}`,
     ESPALIER_LOG: process.env.ESPALIER_LOG ?? 'warn',
     ESPALIER_POOL: process.env.ESPALIER_POOL ?? 'off',
     NODE_COMPILE_CACHE: compiledCommands(),

@@ -80,12 +80,17 @@ describe('espalier run', () => {
 
   test('another process uses the same home', async () => {
     const { first, last } = await findFreeRange('127.0.0.1', 5)
-    const elsewhere = { ESPALIER_API_PORT: String(first), ESPALIER_PORTS: `${first + 1}-${last}` }
+    const elsewhere = {
+      ESPALIER_API_PORT: String(first),
+      ESPALIER_HTTPS_PORT: String(first + 1),
+      ESPALIER_PORTS: `${first + 2}-${last}`,
+    }
     expectOneLine(await home.command(['run'], elsewhere), 1, 'in use')
   })
 
   test.each([
     ['ESPALIER_API_PORT', 'http'],
+    ['ESPALIER_HTTPS_PORT', 'https'],
     ['ESPALIER_PORTS', 'many'],
   ])('%s=%s', async (variable, value) => {
     const home = await newHome()

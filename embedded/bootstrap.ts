@@ -12,6 +12,8 @@ import { domainResolves, regionDraft, sizeDrafts } from './catalog.ts'
 import { EmbeddedError } from './errors.ts'
 import type { PortRange } from './settings.ts'
 
+type Ports = { databasePorts: PortRange; httpsPort: number }
+
 const namespace = (name: string): Draft<'Namespace'> => ({
   apiVersion: 'v1',
   kind: 'Namespace',
@@ -19,14 +21,14 @@ const namespace = (name: string): Draft<'Namespace'> => ({
 })
 
 /** Every step looks first, or is the same however often it is done: a start cut short is finished by the next. */
-export async function bootstrap(cluster: Cluster, databasePorts: PortRange): Promise<void> {
+export async function bootstrap(cluster: Cluster, ports: Ports): Promise<void> {
   await Promise.all([
     cluster.apply('Namespace', namespace('default')),
     cluster.apply('Namespace', namespace(systemNamespace)),
   ])
   await ensureKeys(cluster)
   await Promise.all([
-    cluster.apply('Region', regionDraft({ databasePorts, domainResolves: await domainResolves() })),
+    cluster.apply('Region', regionDraft({ ...ports, domainResolves: await domainResolves() })),
     ...sizeDrafts.map(draft => cluster.apply('Size', draft)),
   ])
 }

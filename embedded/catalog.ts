@@ -8,7 +8,7 @@ import type { PortRange } from './settings.ts'
 const regionName = 'local'
 export const gatewayHost = '127.0.0.1'
 
-const domain = 'espalier.localhost'
+export const domain = 'espalier.localhost'
 
 /**
  * Whether this machine resolves names below the region's domain to itself. RFC 6761 (section 6.3) has `localhost.` names
@@ -20,10 +20,10 @@ export const domainResolves = (resolve: (name: string) => Promise<{ address: str
     () => false,
   )
 
-type RegionFacts = { databasePorts: PortRange; domainResolves: boolean }
+type RegionFacts = { databasePorts: PortRange; httpsPort: number; domainResolves: boolean }
 
 /** `databasePorts`: what the gateway listens on, one a database. */
-export const regionDraft = ({ databasePorts, domainResolves: resolves }: RegionFacts): Draft<'Region'> => ({
+export const regionDraft = ({ databasePorts, httpsPort, domainResolves: resolves }: RegionFacts): Draft<'Region'> => ({
   apiVersion,
   kind: 'Region',
   metadata: { name: regionName },
@@ -32,7 +32,10 @@ export const regionDraft = ({ databasePorts, domainResolves: resolves }: RegionF
     domainResolves: resolves,
     storageClass: 'local',
     snapshotClass: { name: 'local', atomic: true },
-    gateway: { host: gatewayHost, externalIpAddress: gatewayHost, ports: databasePorts },
+    gateway: {
+      ...{ host: gatewayHost, externalIpAddress: gatewayHost, ports: databasePorts },
+      https: { port: httpsPort },
+    },
   },
 })
 

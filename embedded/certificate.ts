@@ -1,40 +1,54 @@
 /**
- * The gateway's own certificate, which clients that it refuses see. The operator keeps it in a Secret, as on Kubernetes:
- * renewed in time, and issued anew when another authority signs. The gateway has each as soon as it stands there; sessions
- * are not its business, since an admitted client sees its database's certificate.
+ * The gateway's own certificates: the one that clients of Postgres see which it refuses, and those of HTTPS. The operator
+ * keeps them in Secrets, as on Kubernetes: renewed in time, and issued anew when another authority signs. The gateway has
+ * each as soon as it is there. Sessions of Postgres are not affected: an admitted client sees its database's certificate.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Secret } from '../cluster/index.ts'
 import { createInformer } from '../cluster/informer/index.ts'
 import { systemNamespace } from '../crds/index.ts'
-import { systemCertificates } from '../sealing/credentials.ts'
+import { gatewayHttpsSecret, systemCertificates } from '../sealing/credentials.ts'
 import type { Certificate } from '../server/certificate.ts'
-import { gatewayHost } from './catalog.ts'
+import { domain, gatewayHost } from './catalog.ts'
 
 /** What the gateway answers to. */
 export const gatewayNames = { dnsNames: ['localhost'], ipAddresses: [gatewayHost] }
 
-const name = systemCertificates.gateway
+/** What services answer to over HTTPS, as the operator issues it. */
+export const httpsNames = { ...gatewayNames, dnsNames: [`*.${domain}`, ...gatewayNames.dnsNames] }
+
+const followed: readonly string[] = [systemCertificates.gateway, gatewayHttpsSecret]
 
 /** Of the system's Secrets no other is kept. */
 function withoutOthers(secret: Secret): Secret {
   const { data: _, ...rest } = secret
-  return secret.metadata.name === name ? secret : rest
+  return followed.includes(secret.metadata.name) ? secret : rest
 }
 
-function certificateIn({ data = {} }: Secret): Certificate {
-  const text = (key: string) => Buffer.from(data[key] ?? '', 'base64').toString('utf8')
-  return { cert: text('tls.crt'), key: text('tls.key') }
-}
+const decoded = (text = ''): string => Buffer.from(text, 'base64').toString('utf8')
 
-/** Calls `use` with what is kept as the gateway's certificate, now and after each change. */
-export function followGatewayCertificate({
+/** `name`: of its files in the Secret. */
+const certificateIn = ({ data = {} }: Secret, name: string): Certificate => ({
+  cert: decoded(data[`${name}.crt`]),
+  key: decoded(data[`${name}.key`]),
+})
+
+/** Those of all regions. */
+const certificatesIn = (secret: Secret): Certificate[] =>
+  Object.keys(secret.data ?? {})
+    .filter(key => key.endsWith('.crt'))
+    .map(key => certificateIn(secret, key.slice(0, -'.crt'.length)))
+
+/** Calls `use` and `useForHttps` with the gateway's certificates, now and after each change. */
+export function followGatewayCertificates({
   cluster,
   use,
+  useForHttps,
   logger,
 }: {
   cluster: Cluster
   use: (certificate: Certificate) => void
+  useForHttps: (certificates: Certificate[]) => void
   logger: Logger
 }): { stop(): Promise<void> } {
   const secrets = createInformer(cluster, 'Secret', {
@@ -43,8 +57,11 @@ export function followGatewayCertificate({
     logger,
   })
   secrets.onChange(({ type, object }) => {
-    if (type === 'deleted' || object.metadata.name !== name) return
-    use(certificateIn(object))
+    if (type === 'deleted') return
+    if (object.metadata.name === systemCertificates.gateway) use(certificateIn(object, 'tls'))
+    if (object.metadata.name !== gatewayHttpsSecret) return
+    const certificates = certificatesIn(object)
+    if (certificates.length > 0) useForHttps(certificates)
   })
   // It ends before its first list only where it is stopped.
   const started = secrets.start().catch(() => {})

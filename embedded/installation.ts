@@ -16,7 +16,7 @@ import { startOperator } from '../operator/index.ts'
 import { issueServerCertificate } from '../operator/pki/index.ts'
 import { bootstrap, readAuthority } from './bootstrap.ts'
 import { gatewayHost } from './catalog.ts'
-import { followGatewayCertificate, gatewayNames } from './certificate.ts'
+import { followGatewayCertificates, gatewayNames, httpsNames } from './certificate.ts'
 import { EmbeddedError } from './errors.ts'
 import { type GatewayThread, startGatewayThread } from './gateway/thread.ts'
 import { watchHome } from './home.ts'
@@ -43,6 +43,8 @@ export type Installation = {
   api: string
   /** The browsable API description. */
   docs: string
+  /** Base address of the services, at which the path begins with the id of the database. */
+  https: string
   /** The metrics of operator, API and gateway. */
   metrics: string
   /** Whether copies of volumes share their blocks. */
@@ -148,9 +150,10 @@ export async function startInstallation(
 
 async function assertCanStart(settings: Settings, logger: Logger, images: ImageResolver): Promise<void> {
   if (process.platform !== 'linux') throw new EmbeddedError('the embedded default runs on Linux only')
-  const { home, listenHost, apiPort, ports } = settings
+  const { home, listenHost, apiPort, httpsPort, ports } = settings
   await makeHome(settings)
   await assertPortFree(listenHost, apiPort, 'ESPALIER_API_PORT')
+  await assertPortFree(listenHost, httpsPort, 'ESPALIER_HTTPS_PORT')
   await assertPortFree(listenHost, ports.last, 'ESPALIER_PORTS')
   const warning = await ephemeralPortsWarning(ports)
   if (warning !== undefined) logger.warn(warning)
@@ -160,7 +163,7 @@ async function assertCanStart(settings: Settings, logger: Logger, images: ImageR
 
 async function startParts(start: Start): Promise<Installation> {
   const { settings, teardown } = start
-  const { home, apiPort, ports } = settings
+  const { home, apiPort, httpsPort, ports } = settings
   const store = await startStore(start)
   const publicKey = await ensureTokenKey(home)
   // The gateway stops after the databases, so that it can send their clients why the session ends.
@@ -187,6 +190,7 @@ async function startParts(start: Start): Promise<Installation> {
   return {
     api: `http://${gatewayHost}:${apiPort}`,
     docs: `http://${gatewayHost}:${apiPort}/docs`,
+    https: `https://${gatewayHost}:${httpsPort}`,
     metrics: `http://${gatewayHost}:${ports.last}/metrics`,
     copies: runtime.copies,
     store,
@@ -195,7 +199,7 @@ async function startParts(start: Start): Promise<Installation> {
   }
 }
 
-async function startStore({ settings: { home, ports }, logger, teardown }: Start): Promise<Store> {
+async function startStore({ settings: { home, httpsPort, ports }, logger, teardown }: Start): Promise<Store> {
   const store = await openStore({
     directory: pathsOf(home).store,
     definitions: Object.values(declarations).map(definitionOf),
@@ -204,7 +208,8 @@ async function startStore({ settings: { home, ports }, logger, teardown }: Start
     logger,
   })
   teardown.push(() => store.close())
-  await bootstrap(store.connect('espalier-bootstrap'), { first: ports.first, last: ports.last - 1 })
+  const databasePorts = { first: ports.first, last: ports.last - 1 }
+  await bootstrap(store.connect('espalier-bootstrap'), { databasePorts, httpsPort })
   return store
 }
 
@@ -214,14 +219,20 @@ async function startGateway({ settings, logger, teardown }: Start, store: Store)
     cluster: store.connect('espalier-gateway'),
     identity: 'embedded',
     listenHost: settings.listenHost,
-    // Used until the operator's certificate is read, which is then followed.
+    // Both are used until the operator's certificates are read, which are then followed.
     certificate: issueServerCertificate(authority, gatewayNames, Date.now),
+    https: {
+      port: settings.httpsPort,
+      certificates: [issueServerCertificate(authority, httpsNames, Date.now)],
+      ownNames: gatewayNames.dnsNames,
+    },
     logger: logger.child({ part: 'gateway' }),
   })
   teardown.push(() => gateway.stop({ drainMs: 0 }))
-  const certificate = followGatewayCertificate({
+  const certificate = followGatewayCertificates({
     cluster: store.connect('espalier-gateway'),
     use: gateway.setCertificate,
+    useForHttps: gateway.setHttpsCertificates,
     logger: logger.child({ part: 'gateway' }),
   })
   teardown.push(() => certificate.stop())

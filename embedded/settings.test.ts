@@ -10,6 +10,7 @@ describe('settings of an embedded installation', () => {
     expect(settings.home).toMatch(/\.espalier$/)
     expect(settings).toMatchObject({
       apiPort: 8080,
+      httpsPort: 8443,
       ports: { first: 15432, last: 16431 },
       runAs: undefined,
       pool: true,
@@ -27,6 +28,7 @@ describe('settings of an embedded installation', () => {
       ESPALIER_HOME: '/x',
       ESPALIER_LISTEN: '0.0.0.0',
       ESPALIER_API_PORT: '9',
+      ESPALIER_HTTPS_PORT: '10',
       ESPALIER_PORTS: '20-30',
       ESPALIER_USER: 'nobody',
       ESPALIER_POOL: 'off',
@@ -35,6 +37,7 @@ describe('settings of an embedded installation', () => {
       home: '/x',
       listenHost: '0.0.0.0',
       apiPort: 9,
+      httpsPort: 10,
       ports: { first: 20, last: 30 },
       runAs: { name: 'nobody', uid: 65534, gid: 65534 },
       pool: false,
@@ -47,6 +50,7 @@ describe('settings of an embedded installation', () => {
     ['ESPALIER_API_PORT', 'http'],
     ['ESPALIER_API_PORT', '0'],
     ['ESPALIER_API_PORT', '65536'],
+    ['ESPALIER_HTTPS_PORT', 'off'],
     ['ESPALIER_PORTS', '10-5'],
     ['ESPALIER_PORTS', '5-5'],
     ['ESPALIER_PORTS', '1-2-3'],

@@ -18,6 +18,8 @@ export type Settings = {
   /** What API, gateway and metrics listen on. Clients connect to 127.0.0.1 in any case: a container publishes its ports there. */
   listenHost: '127.0.0.1' | '0.0.0.0'
   apiPort: number
+  /** What the gateway serves HTTPS on. */
+  httpsPort: number
   ports: PortRange
   /** Set when this process is root: who Postgres and the services run as. */
   runAs?: { uid: number; gid: number; name: string } | undefined
@@ -39,6 +41,7 @@ export function readSettings(
     home,
     listenHost: listenHostOf(environment.ESPALIER_LISTEN || '127.0.0.1'),
     apiPort: portOf('ESPALIER_API_PORT', environment.ESPALIER_API_PORT || '8080'),
+    httpsPort: portOf('ESPALIER_HTTPS_PORT', environment.ESPALIER_HTTPS_PORT || '8443'),
     ports: rangeOf(environment.ESPALIER_PORTS || '15432'),
     runAs: isRoot ? userToRunAs(environment.ESPALIER_USER, passwd()) : undefined,
     pool: poolOf(environment.ESPALIER_POOL || 'auto'),

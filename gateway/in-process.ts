@@ -1,19 +1,40 @@
 /**
- * The data plane of the embedded default: a listener per routed port and a proxy, in this thread. It listens on exactly
- * the ports that have a route.
+ * The data plane of the embedded default, in this thread: a listener per routed port with its proxy, and the HTTPS listener
+ * of services where it is asked for. It listens on exactly the ports that have a route.
  */
 import type { Logger } from 'pino'
+import type { Certificate } from '../server/certificate.ts'
 import { type ConnectionLimits, type Connections, createConnections, type Resolve } from './connections.ts'
 import type { DataPlane } from './data-plane.ts'
 import type { Refuse } from './denial/refuse.ts'
+import type { HttpLimits } from './http/limits.ts'
+import { createHttpMetrics } from './http/metrics.ts'
+import { createHttpsServer, type HttpsServer } from './http/server.ts'
+import { type HostTable, noHosts } from './http/table.ts'
+import { judge } from './http/verdict.ts'
 import { createListeners } from './listeners.ts'
 import type { LoginLimits } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
 import { type RouteTable, verdict } from './table.ts'
 
-type InProcessPlane = DataPlane & Pick<Connections, 'count' | 'drain' | 'logins'>
+export type HttpsOptions = {
+  port: number
+  /** For the names of the regions' services; the first is shown where none fits. */
+  certificates: readonly Certificate[]
+  /** Names of the gateway itself, at which the path names the database; its addresses are always such. */
+  ownNames: readonly string[]
+  limits?: Partial<HttpLimits>
+}
 
-export function createInProcessPlane(options: {
+type InProcessPlane = DataPlane &
+  Pick<Connections, 'count' | 'drain' | 'logins'> & {
+    /** Listens for HTTPS, if asked for. @throws Error where the port cannot be listened on */
+    start(): Promise<void>
+    /** @throws Error as `HttpsServer` does */
+    setHttpsCertificates(certificates: readonly Certificate[]): void
+  }
+
+type PlaneOptions = {
   host: string
   resolve: Resolve
   refuse: Refuse
@@ -24,15 +45,21 @@ export function createInProcessPlane(options: {
   onRecovered: () => void
   /** A database that is said to be there could not be connected to. */
   onUnreachable: (port: number) => void
+  https?: HttpsOptions | undefined
   now: () => number
   logger: Logger
-}): InProcessPlane {
-  const { now, logger } = options
+}
+
+export function createInProcessPlane(options: PlaneOptions): InProcessPlane {
+  const { https, now, logger } = options
   let table: RouteTable = new Map()
+  let hosts: HostTable = noHosts
   let deadline = 0
   let closed = false
+  const admitting = () => !closed && now() < deadline
+  const server = https && serveHttps(options, https, admitting, () => hosts)
   const connections = createConnections({
-    admitting: () => !closed && now() < deadline,
+    admitting,
     verdict: (port, address) => verdict(table, port, address),
     resolve: options.resolve,
     refuse: options.refuse,
@@ -48,7 +75,8 @@ export function createInProcessPlane(options: {
     logger,
   })
   return {
-    put: next => {
+    put: (next, nextHosts) => {
+      hosts = nextHosts
       const moved = !haveSamePorts(table, next)
       table = next
       if (moved) listeners.setPorts(new Set(table.keys()))
@@ -67,8 +95,33 @@ export function createInProcessPlane(options: {
     },
     count: () => connections.count(),
     logins: () => connections.logins(),
-    drain: ms => connections.drain(ms),
+    drain: async ms => {
+      await Promise.all([connections.drain(ms), server?.drain(ms)])
+    },
+    start: async () => {
+      if (https !== undefined) await server?.listen({ host: options.host, port: https.port })
+    },
+    setHttpsCertificates: certificates => server?.setCertificates(certificates),
   }
+}
+
+function serveHttps(
+  { resolve, metrics, now, logger }: PlaneOptions,
+  { certificates, ownNames, limits }: HttpsOptions,
+  admitting: () => boolean,
+  hosts: () => HostTable,
+): HttpsServer {
+  const names = new Set(ownNames)
+  const server: HttpsServer = createHttpsServer({
+    ...{ certificates, admitting, resolve, limits, now, logger },
+    judge: facts => judge(hosts(), names, facts),
+    metrics: createHttpMetrics(metrics.registry, {
+      connections: () => server.connections(),
+      requests: () => server.requests(),
+      hosts: () => hosts().byName.size,
+    }),
+  })
+  return server
 }
 
 function haveSamePorts(left: RouteTable, right: RouteTable): boolean {

@@ -1,7 +1,7 @@
 /**
  * The gateway of the embedded default, in the thread that calls it: the one way in from outside. It listens on a port per route,
  * admits the addresses that the route's allowlist admits, joins them to their database, and refuses the others in
- * Postgres's own words. It fails closed: without a route, without rules, or out of touch with the cluster, nobody is
+ * Postgres's own words; and on one port for HTTPS to services (http/). It fails closed: without a route, without rules, or out of touch with the cluster, nobody is
  * admitted. On Kubernetes HAProxy does the carrying (haproxy/index.ts).
  */
 
@@ -13,7 +13,7 @@ import type { ConnectionLimits, Resolve } from './connections.ts'
 import { createDenialAgent, type DenialLimits } from './denial/denial.ts'
 import { createRefuse } from './denial/refuse.ts'
 import { createUnreachable } from './denial/unreachable.ts'
-import { createInProcessPlane } from './in-process.ts'
+import { createInProcessPlane, type HttpsOptions } from './in-process.ts'
 import type { LoginLimits } from './logins.ts'
 import { createMetrics } from './metrics.ts'
 import { startReplica } from './replica.ts'
@@ -26,6 +26,8 @@ export type GatewayOptions = {
   /** Shown to refused clients that ask for TLS; PEM. Admitted ones see their database's own. */
   certificate: Certificate
   resolve: Resolve
+  /** Absent: no HTTPS. */
+  https?: HttpsOptions
   limits?: Partial<ConnectionLimits>
   loginLimits?: Partial<LoginLimits>
   denialLimits?: Partial<DenialLimits>
@@ -46,6 +48,8 @@ export type Gateway = {
   registry: Registry
   /** Another certificate from now on. @throws Error as `startGateway` does; the former one stays in use then. */
   setCertificate(certificate: Certificate): void
+  /** Other certificates for HTTPS from now on; open connections go on. @throws Error as above */
+  setHttpsCertificates(certificates: readonly Certificate[]): void
   /** Accepts nothing more, gives up the Lease, lets open connections end for `drainMs`, then closes them. */
   stop(options?: { drainMs?: number }): Promise<void>
 }
@@ -54,7 +58,7 @@ const defaultDrainMs = 5_000
 
 /**
  * Starts at once, closed; it admits as soon as it has announced itself and read the routes, however long that takes.
- * @throws Error where the certificate and its key are no PEM, or do not belong together.
+ * @throws Error where a certificate and its key are no PEM, or do not belong together, or the port for HTTPS is taken.
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { cluster, identity, heartbeatMs, logger, now = Date.now } = options
@@ -74,11 +78,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     limits: options.limits,
     loginLimits: options.loginLimits,
     metrics,
+    https: options.https,
     onRecovered: () => replica.announce(),
     onUnreachable: unreachable.report,
     now,
     logger,
   })
+  await plane.start()
   const replica = startReplica({
     ...{ cluster, identity, plane, heartbeatMs, now, logger },
     unreachablePorts: unreachable.ports,
@@ -90,6 +96,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     version: replica.version,
     registry: metrics.registry,
     setCertificate: agent.setCertificate,
+    setHttpsCertificates: plane.setHttpsCertificates,
     stop: async ({ drainMs = defaultDrainMs } = {}) => {
       await replica.stop()
       await plane.drain(drainMs)

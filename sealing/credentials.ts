@@ -78,6 +78,8 @@ export const systemCertificates = {
   apiClient: 'espalier-api-client',
   metricsClient: 'espalier-metrics-client',
 } as const
+/** The Secret with the certificates by which the gateway serves HTTPS: `<region>.crt` and `<region>.key` of each region. */
+export const gatewayHttpsSecret = 'espalier-gateway-https'
 export type SystemCertificate = keyof typeof systemCertificates
 
 const prefix = 'sealed.v1.'

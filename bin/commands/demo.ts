@@ -165,8 +165,9 @@ const command: Command = {
     const home = await mkdtemp(join(tmpdir(), 'espalier-demo-'))
     const { first, last } = await findFreeRange(gatewayHost, 20)
     const environment = {
-      ESPALIER_PORTS: `${first + 1}-${last}`,
+      ESPALIER_PORTS: `${first + 2}-${last}`,
       ESPALIER_API_PORT: String(first),
+      ESPALIER_HTTPS_PORT: String(first + 1),
       ESPALIER_USER: process.env.ESPALIER_USER,
       ESPALIER_POOL: 'off',
       ESPALIER_HOME: home,

@@ -13,16 +13,17 @@ For trying, developing and tests; beyond one machine the engine is Kubernetes.
 Usage: espalier run
 
 Environment:
-  ESPALIER_HOME      where data stands (default: .espalier in the checkout, as root /var/lib/espalier)
-  ESPALIER_LISTEN    127.0.0.1 (default), or 0.0.0.0 in a container whose ports are published
-  ESPALIER_API_PORT  port of the API (default: 8080)
-  ESPALIER_PORTS     first port of the databases, or FIRST-LAST (default: 15432); the last serves metrics
-  ESPALIER_USER      as root: the user that Postgres runs as (default: espalier, postgres or nobody)
-  ESPALIER_POOL      auto or off: as root, whether to make a file system in the home for copies that share their blocks,
-                     where the home's own cannot (default: auto)
-  ESPALIER_LOG       trace, debug, info, warn or error (default: warn)
+  ESPALIER_HOME        where data stands (default: .espalier in the checkout, as root /var/lib/espalier)
+  ESPALIER_LISTEN      127.0.0.1 (default), or 0.0.0.0 in a container whose ports are published
+  ESPALIER_API_PORT    port of the API (default: 8080)
+  ESPALIER_HTTPS_PORT  port of the services of databases (default: 8443)
+  ESPALIER_PORTS       first port of the databases, or FIRST-LAST (default: 15432); the last serves metrics
+  ESPALIER_USER        as root: the user that Postgres runs as (default: espalier, postgres or nobody)
+  ESPALIER_POOL        auto or off: as root, whether to make a file system in the home for copies that share their blocks,
+                       where the home's own cannot (default: auto)
+  ESPALIER_LOG         trace, debug, info, warn or error (default: warn)
 
-When it is ready it prints lines that begin with API, TOKEN and DOCS.`
+When it is ready it prints lines that begin with API, TOKEN, DOCS and HTTPS.`
 
 const day = 86400
 
@@ -45,6 +46,7 @@ const command: Command = {
     console.log(`API ${installation.api}`)
     console.log(`TOKEN ${token}`)
     console.log(`DOCS ${installation.docs}`)
+    console.log(`HTTPS ${installation.https}`)
     console.log(`METRICS ${installation.metrics}`)
     console.log(`HOME ${settings.home}`)
     console.log(storageLine(installation.copies))

@@ -25,11 +25,12 @@ export async function startEmbedded({
 } = {}): Promise<EmbeddedProvider> {
   const home = await mkdtemp(join(postgresDirectory, 'espalier-e2e-'))
   await prepare(home)
-  const range = await findFreeRange(gatewayHost, ports + 2)
+  const range = await findFreeRange(gatewayHost, ports + 3)
   const environment = {
     ESPALIER_HOME: home,
     ESPALIER_API_PORT: String(range.first),
-    ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
+    ESPALIER_HTTPS_PORT: String(range.first + 1),
+    ESPALIER_PORTS: `${range.first + 2}-${range.last}`,
     ESPALIER_POOL: process.env.ESPALIER_POOL ?? 'off',
   }
   const logger = pino({ level: process.env.ESPALIER_LOG ?? 'error' }, pino.destination(2))

@@ -2,6 +2,7 @@
 import type { ClusterErrorReason } from '../../cluster/errors.ts'
 import type { ConfigMap } from '../../cluster/kinds.ts'
 import type { Draft, ListOptions, ListResult, ObjectKey, Selection, WatchEvent } from '../../cluster/port.ts'
+import type { HttpsOptions } from '../../gateway/in-process.ts'
 import type { Certificate } from '../../server/certificate.ts'
 import type { Endpoints } from '../runtime/index.ts'
 
@@ -10,6 +11,7 @@ export type ThreadSettings = {
   identity: string
   listenHost: string
   certificate: Certificate
+  https?: HttpsOptions | undefined
   /** Of the log. */
   level: string
   /** Where compiled modules are kept; undefined where they are not. */
@@ -51,5 +53,6 @@ export type ToThread =
   | ClusterAnswer
   | { type: 'endpoints'; changes: Endpoints[] }
   | { type: 'certificate'; certificate: Certificate }
+  | { type: 'https-certificates'; certificates: readonly Certificate[] }
   | { type: 'metrics'; id: number }
   | { type: 'stop'; drainMs: number }

@@ -1,14 +1,17 @@
 /** The gateway's thread with a store and a target of the test's own. */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import { createServer } from 'node:http'
+import { request } from 'node:https'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import type { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import type { HttpsOptions } from '../../gateway/in-process.ts'
 import { testCertificate } from '../../gateway/testing/certificate.ts'
 import { errorFields, startupMessage } from '../../gateway/testing/client.ts'
 import { openTestCluster, type TestCluster } from '../../gateway/testing/cluster.ts'
 import { freePort, listen, ownLoopback, until } from '../../gateway/testing/sockets.ts'
-import { acknowledged, type Route } from '../../routes/route.ts'
+import { acknowledged, type HttpRoute, type HttpService, type Route } from '../../routes/route.ts'
 import { type GatewayThread, startGatewayThread } from './thread.ts'
 
 const certificate = testCertificate('gateway.test')
@@ -24,13 +27,14 @@ beforeEach(async () => {
   return () => cluster.close()
 })
 
-async function start(served = certificate): Promise<{ gateway: GatewayThread; worker: Worker }> {
+async function start(served = certificate, https?: HttpsOptions): Promise<{ gateway: GatewayThread; worker: Worker }> {
   const made = once(process, 'worker')
   const gateway = startGatewayThread({
     cluster: cluster.faulty,
     identity: 'one',
     listenHost: host,
     certificate: served,
+    ...(https && { https }),
     logger: pino({ level: 'warn' }, { write: line => void lines.push(JSON.parse(line)) }),
   })
   onTestFinished(() => gateway.stop({ drainMs: 0 }))
@@ -41,7 +45,7 @@ async function start(served = certificate): Promise<{ gateway: GatewayThread; wo
 const routeOn = (port: number, rules: string[]): Route => ({ databaseId: 'id', label: 'shop-1', port, target, rules })
 
 /** Puts a route and waits until it is in force. */
-async function put(route: Route): Promise<void> {
+async function put(route: Route | HttpRoute): Promise<void> {
   const version = await cluster.putRoute(route)
   await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
 }
@@ -81,6 +85,35 @@ test('routes, addresses, figures and the Lease cross the threads; stopping gives
   await gateway.stop({ drainMs: 0 })
   expect(await cluster.leases()).toEqual([])
   expect(gateway.check()).toBeUndefined()
+})
+
+test('services are reached over HTTPS by routes, addresses and certificates that cross the threads', async () => {
+  const upstream = createServer((_, response) => response.end('ok'))
+  await once(upstream.listen(0, host), 'listening')
+  onTestFinished(() => void upstream.close())
+  const served = testCertificate('shop-1.db.test')
+  const port = await freePort(host)
+  const { gateway } = await start(certificate, { port, certificates: [certificate], ownNames: ['localhost'] })
+  await gateway.started
+  gateway.setHttpsCertificates([served])
+  const rest: HttpService = { service: 'rest', target: { ...target, port: 3000 }, rules: ['127.0.0.0/8'] }
+  const route: HttpRoute = { kind: 'http', host: 'shop-1.db.test', databaseId: 'id', label: 'shop-1', services: [rest] }
+  await put(route)
+  const ask = async (): Promise<number | undefined> => {
+    const asked = request({ host, port, path: '/rest/', servername: route.host, ca: served.ca, agent: false })
+    asked.setHeader('host', route.host)
+    asked.end()
+    const [answer] = await once(asked, 'response')
+    answer.resume()
+    return answer.statusCode
+  }
+  expect(await ask()).toBe(503)
+  const { port: targetPort } = upstream.address() as AddressInfo
+  gateway.setEndpoints([{ ...target, ports: [{ port: 3000, addresses: [{ host, port: targetPort }] }] }])
+  expect(await ask()).toBe(200)
+  expect(await gateway.figures.metrics()).toContain('espalier_gateway_http_requests_total{service="rest",code="200"} 1')
+  await put({ ...route, services: [{ ...rest, rules: [] }] })
+  expect(await ask()).toBe(403)
 })
 
 test('it follows a store that fails, breaks off watches, and answers again', async () => {

@@ -7,6 +7,7 @@ import module from 'node:module'
 import { Worker } from 'node:worker_threads'
 import type { Logger } from 'pino'
 import type { GatewayCluster } from '../../gateway/cluster.ts'
+import type { HttpsOptions } from '../../gateway/in-process.ts'
 import type { Certificate } from '../../server/certificate.ts'
 import type { Figures } from '../../server/metrics.ts'
 import type { Endpoints } from '../runtime/index.ts'
@@ -22,6 +23,8 @@ export type GatewayThread = {
   check(): string | undefined
   /** Another certificate from now on. One that is none is logged, and the former stays. */
   setCertificate(certificate: Certificate): void
+  /** Other certificates for HTTPS from now on; as above. */
+  setHttpsCertificates(certificates: readonly Certificate[]): void
   /** Where Services are reached has changed. */
   setEndpoints(changes: Endpoints[]): void
   figures: Figures
@@ -41,11 +44,12 @@ export function startGatewayThread(options: {
   identity: string
   listenHost: string
   certificate: Certificate
+  https?: HttpsOptions
   logger: Logger
 }): GatewayThread {
-  const { cluster, identity, listenHost, certificate, logger } = options
+  const { cluster, identity, listenHost, certificate, https, logger } = options
   const settings: ThreadSettings = {
-    ...{ identity, listenHost, certificate },
+    ...{ identity, listenHost, certificate, https },
     level: logger.level,
     compileCache: module.getCompileCacheDir(),
   }
@@ -106,6 +110,7 @@ export function startGatewayThread(options: {
     failed: failed.promise,
     check: () => failure,
     setCertificate: next => post({ type: 'certificate', certificate: next }),
+    setHttpsCertificates: certificates => post({ type: 'https-certificates', certificates }),
     setEndpoints: changes => post({ type: 'endpoints', changes }),
     figures: { metrics },
     stop: async ({ drainMs }) => {

@@ -6,7 +6,7 @@ import { createEndpointTable } from './endpoint-table.ts'
 import type { FromThread, ThreadSettings, ToThread } from './protocol.ts'
 import { createRemoteCluster } from './remote-cluster.ts'
 
-const { identity, listenHost, certificate, level }: ThreadSettings = workerData
+const { identity, listenHost, certificate, https, level }: ThreadSettings = workerData
 const post = (message: FromThread): void => parentPort?.postMessage(message)
 
 /** Lines go to the main thread's logger, which adds time and process. */
@@ -25,12 +25,13 @@ const endpoints = createEndpointTable()
 const gateway = await startGateway({
   cluster: remote.cluster,
   ...{ identity, listenHost, certificate, logger },
+  ...(https && { https }),
   resolve: endpoints.resolve,
 })
 
-function setCertificate(next: ThreadSettings['certificate']): void {
+function replace(certificate: () => void): void {
   try {
-    gateway.setCertificate(next)
+    certificate()
   } catch {
     // The text of an error about a key may quote it.
     logger.warn("the gateway's certificate cannot be used; keeping the one before")
@@ -44,7 +45,8 @@ async function stop(drainMs: number): Promise<void> {
 
 parentPort?.on('message', (message: ToThread) => {
   if (message.type === 'endpoints') endpoints.put(message.changes)
-  else if (message.type === 'certificate') setCertificate(message.certificate)
+  else if (message.type === 'certificate') replace(() => gateway.setCertificate(message.certificate))
+  else if (message.type === 'https-certificates') replace(() => gateway.setHttpsCertificates(message.certificates))
   else if (message.type === 'metrics')
     void gateway.registry.metrics().then(text => post({ type: 'metrics', id: message.id, text }))
   else if (message.type === 'stop') void stop(message.drainMs)

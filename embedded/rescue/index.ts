@@ -49,7 +49,7 @@ const definitions = Object.values(declarations).map(definitionOf)
 
 /** @throws EmbeddedError where there is nothing to rescue; StoreError; RuntimeError */
 export async function rescue({ settings, tenants, logger, now = Date.now }: RescueOptions): Promise<Rescue> {
-  const { home, ports, runAs } = settings
+  const { home, httpsPort, ports, runAs } = settings
   const paths = pathsOf(home)
   if (!existsSync(paths.runtime)) throw new EmbeddedError(`${paths.runtime} does not exist: there are no volumes`)
   return withVolumes({ directory: paths.runtime, runAs, logger }, async places => {
@@ -61,7 +61,7 @@ export async function rescue({ settings, tenants, logger, now = Date.now }: Resc
     const store = await openStore({ directory: unfinished, definitions, logger })
     try {
       const cluster = store.connect('espalier-rescue')
-      await bootstrap(cluster, { first: ports.first, last: ports.last - 1 })
+      await bootstrap(cluster, { databasePorts: { first: ports.first, last: ports.last - 1 }, httpsPort })
       const [region] = (await cluster.list('Region')).items
       if (region === undefined) throw new EmbeddedError('there is no region')
       for (const database of plan.databases) await putBack(cluster, database, region)

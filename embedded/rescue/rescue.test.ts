@@ -45,7 +45,7 @@ const record = (n: number, name: string, incarnation = 1): VolumeRecord => ({
 function home() {
   const directory = temporaryDirectory()
   const namespace = join(directory, 'runtime', 'volumes', tenantNamespace('acme'))
-  const settings = { home: directory, apiPort: 1, ports } as Settings
+  const settings = { home: directory, apiPort: 1, httpsPort: 2, ports } as Settings
   return {
     settings,
     paths: { store: join(directory, 'store'), runtime: join(directory, 'runtime') },

@@ -10,6 +10,8 @@ import { labels, managedByEspalier, systemNamespace } from '../../crds/metadata.
 import { openStore } from '../../embedded/store/index.ts'
 import {
   gatewayComponent,
+  type HttpRoute,
+  httpRouteName,
   type Route,
   type RouteTarget,
   routeComponent,
@@ -36,8 +38,8 @@ export type TestCluster = {
   breakWatches(): void
   /** Lets nothing through any more on the watches that are open; new ones work. */
   silenceWatches(): void
-  /** Writes a route and resolves to its resourceVersion. */
-  putRoute(route: Route): Promise<string>
+  /** Writes a route, by port or by host name, and resolves to its resourceVersion. */
+  putRoute(route: Route | HttpRoute): Promise<string>
   deleteRoute(port: number): Promise<void>
   /** A Service as the operator makes it, and as the API server gives it an address; in a namespace made for it. */
   putService(target: RouteTarget, clusterIP: string): Promise<void>
@@ -106,7 +108,7 @@ export async function openTestCluster(): Promise<TestCluster> {
         apiVersion: 'v1',
         kind: 'ConfigMap',
         metadata: {
-          name: routeName(route.port),
+          name: 'port' in route ? routeName(route.port) : httpRouteName(route.host),
           namespace: systemNamespace,
           labels: { [labels.component]: routeComponent },
         },

@@ -31,11 +31,15 @@ function describeEmbedded(): void {
     async pgVersion => {
       const volume = opened.directory(`home-${pgVersion}`)
       chownSync(volume, user.uid, user.gid)
-      const { first, last } = await findFreeRange(host, 8)
+      const { first, last } = await findFreeRange(host, 9)
       const start = async () => {
         const container = opened.start({
           user,
-          environment: { ESPALIER_API_PORT: String(first), ESPALIER_PORTS: `${first + 1}-${last}` },
+          environment: {
+            ESPALIER_API_PORT: String(first),
+            ESPALIER_HTTPS_PORT: String(first + 1),
+            ESPALIER_PORTS: `${first + 2}-${last}`,
+          },
           mounts: [
             { path: '/var/lib/espalier', readOnly: false, directory: volume },
             { path: '/tmp', readOnly: false, memory: 64 * 1024 * 1024 },
