@@ -1,19 +1,24 @@
 /** `espalier mcp-bridge`: HTTP, sessions and OAuth in front of a tool server that speaks MCP over stdio. */
+import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
 import { hashPassword } from '../../services/authentication/password.ts'
+import { reportProbe } from '../../services/http/probe.ts'
 import { readBridgeConfiguration } from '../../services/mcp-bridge/configuration.ts'
-import { startBridge } from '../../services/mcp-bridge/index.ts'
+import { probeTools } from '../../services/mcp-protocol/probe.ts'
 import { type Command, parseFlags, UsageError } from '../command.ts'
 
 const help = `Serves a tool server that speaks MCP over stdio at /mcp and / by HTTP.
 
 Usage: espalier mcp-bridge -c CONFIG
+       espalier mcp-bridge -c CONFIG --ready [--token-file FILE]
        espalier mcp-bridge -c CONFIG --rotate-key
        espalier mcp-bridge --hash-password < FILE
 
   -c, --config CONFIG  a YAML file (docs/mcp.md lists the keys)
+  --ready              calls a tool that reads, through a bridge with this configuration, and ends with 0 if it answers, else with 1
+  --token-file FILE    holds the bearer token for that
   --hash-password      reads a password from stdin and prints the hash for oauth_server.builtin.users
   --rotate-key         makes a new key that access tokens are signed with from the next start on`
 
@@ -25,6 +30,8 @@ const command: Command = {
       config: { type: 'string', short: 'c' },
       'hash-password': { type: 'boolean' },
       'rotate-key': { type: 'boolean' },
+      ready: { type: 'boolean' },
+      'token-file': { type: 'string' },
     })
     if (flags['hash-password'] === true) {
       console.log(await hashPassword((await text(process.stdin)).replace(/\r?\n$/, '')))
@@ -32,12 +39,19 @@ const command: Command = {
     }
     if (flags.config === undefined) throw new UsageError('-c CONFIG is missing; --help tells more')
     const settings = readBridgeConfiguration(flags.config, process.env)
+    if (flags.ready === true) {
+      const file = flags['token-file']
+      const token = file === undefined ? undefined : readFileSync(file, 'utf8').trim()
+      const { host, port, tls } = settings
+      return reportProbe(await probeTools({ host: host || '*', port, isTls: tls !== undefined, path: '/mcp' }, token))
+    }
     if (flags['rotate-key'] === true) {
       if (settings.oauth === undefined) throw new UsageError('--rotate-key takes oauth_server.enabled: true')
       const { rotateKeys } = await import('../../services/mcp-bridge/oauth/keys.ts')
       console.log(await rotateKeys(settings.oauth.keyFile))
       return 0
     }
+    const { startBridge } = await import('../../services/mcp-bridge/index.ts')
     const logger = pino({ level: settings.logLevel }, pino.destination({ dest: 2, sync: false }))
     const stopped = stopSignal()
     const bridge = await startBridge(settings, logger)

@@ -5,10 +5,12 @@ import { type Logger, pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
 import type { Sources } from '../../services/configuration/declaration.ts'
 import { readConfigurationFile } from '../../services/configuration/file.ts'
+import { reportProbe } from '../../services/http/probe.ts'
 import { readCredentialPaths, readDatabaseNames, readMcpSettings } from '../../services/mcp/configuration/index.ts'
 import type { HttpSettings, McpSettings } from '../../services/mcp/configuration/types.ts'
 import { initialiseCredentials } from '../../services/mcp/credentials/initial.ts'
-import { type McpService, serveMcpOverStdio, startMcp } from '../../services/mcp/index.ts'
+import type { McpService } from '../../services/mcp/index.ts'
+import { probeTools } from '../../services/mcp-protocol/probe.ts'
 import { logLines } from '../../services/process/log-lines.ts'
 import { askPassword } from '../ask-password.ts'
 import { type Command, UsageError } from '../command.ts'
@@ -18,6 +20,7 @@ import { administer, credentialAction, credentialFlags } from '../mcp-credential
 const help = `Serves Postgres databases to language models (Model Context Protocol), over stdio or HTTP.
 
 Usage: espalier mcp [options]            serves over stdio, or with -http over HTTP
+       espalier mcp -ready [options]     asks a server with these options over HTTP, and ends with 0 if it reads from its database
        espalier mcp -add-token [options]  and other actions on tokens and users
 
   -config FILE        a YAML file (docs/mcp.md lists the keys; default: /etc/espalier/mcp.yaml, if it is there)
@@ -26,6 +29,8 @@ Usage: espalier mcp [options]            serves over stdio, or with -http over H
   -tls -cert FILE -key FILE -chain FILE
                       with TLS
   -no-auth            let everybody in: for development only
+  -ready-token-file FILE
+                      holds the token with which -ready asks
   -token-file FILE, -user-file FILE
                       where tokens and users are kept
   -db-host, -db-port, -db-name, -db-database, -db-user, -db-sslmode
@@ -50,7 +55,7 @@ const serverFlags: FlagKinds = {
   ...{ config: 'value', http: 'switch', addr: 'value', tls: 'switch', cert: 'value', key: 'value', chain: 'value' },
   ...{ 'no-auth': 'switch', debug: 'switch', 'token-file': 'value', 'user-file': 'value' },
   ...{ 'db-host': 'value', 'db-port': 'value', 'db-name': 'value', 'db-database': 'value', 'db-user': 'value' },
-  'db-sslmode': 'value',
+  ...{ 'db-sslmode': 'value', ready: 'switch', 'ready-token-file': 'value' },
 }
 type Flags = ReadonlyMap<string, string | true>
 
@@ -91,6 +96,7 @@ async function serveHttp(flags: Flags, settings: McpSettings, http: HttpSettings
   const { enabled, tokenFile, userFile } = http.authentication
   if (enabled) await initialiseCredentials({ tokenFile, userFile, environment: process.env, logger, now: Date.now() })
   else logger.warn('[AUTH] authentication is off: whoever reaches this server may use its databases')
+  const { startMcp } = await import('../../services/mcp/index.ts')
   const service = await startMcp({ settings, http, logger })
   reloadOnSignal(flags, service, logger)
   console.log(`espalier mcp listens on ${shown(service.address, http.tls !== undefined)}`)
@@ -101,6 +107,7 @@ async function serveHttp(flags: Flags, settings: McpSettings, http: HttpSettings
 async function serveStdio(settings: McpSettings, logger: Logger): Promise<void> {
   // The only client is whoever has started this: it ends the server by ending the input.
   process.on('SIGHUP', () => logger.warn('over stdio databases are read at the start alone'))
+  const { serveMcpOverStdio } = await import('../../services/mcp/index.ts')
   const serving = serveMcpOverStdio({ settings, logger, input: process.stdin, output: process.stdout })
   await Promise.race([stopSignal(), serving])
 }
@@ -114,6 +121,16 @@ async function serve(flags: Flags): Promise<void> {
   await (http === undefined ? serveStdio(settings, logger) : serveHttp(flags, settings, http, logger))
 }
 
+/** @returns the exit code */
+async function probe(flags: Flags): Promise<number> {
+  const { http } = readMcpSettings(sourcesOf(new Map([...flags, ['http', true]])))
+  if (http === undefined) throw new UsageError('-ready asks a server over HTTP')
+  const file = flags.get('ready-token-file')
+  const token = typeof file === 'string' ? readFileSync(file, 'utf8').trim() : undefined
+  const { host, port, tls } = http
+  return reportProbe(await probeTools({ host, port, isTls: tls !== undefined, path: '/mcp/v1' }, token))
+}
+
 const longestFarewellMs = 2_000
 
 const command: Command = {
@@ -125,6 +142,7 @@ const command: Command = {
       return 0
     }
     const flags = readDashFlags(args, { ...serverFlags, ...credentialFlags })
+    if (flags.get('ready') === true) return await probe(flags)
     if (flags.get('config') === '') throw new UsageError('-config takes the path of a file')
     const action = credentialAction(flags)
     if (action === undefined) {

@@ -2,7 +2,9 @@
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
+import { reportProbe } from '../../services/http/probe.ts'
 import { logLines } from '../../services/process/log-lines.ts'
+import { probeRag } from '../../services/rag/readiness.ts'
 import { type Command, UsageError } from '../command.ts'
 import { readDashFlags } from '../dash-flags.ts'
 import { configurationPath, readSettings } from './rag/command.ts'
@@ -17,6 +19,7 @@ const subcommands: Record<string, () => Promise<{ default: Command }>> = {
 const help = `Answers questions from documents in Postgres, over HTTP: retrieves by vectors and words, and asks a language model.
 
 Usage: espalier rag CONFIG             serves the pipelines of a YAML file (docs/rag.md lists its keys)
+       espalier rag --ready CONFIG     ends with 0 if a server with this configuration reaches its databases, else with 1
        espalier rag --openapi          prints the OpenAPI description of the HTTP API, and ends
        espalier rag load CONFIG PIPELINE FILES...
                                       loads documents
@@ -61,13 +64,22 @@ async function printDescription(): Promise<void> {
 }
 
 async function runServer(args: readonly string[]): Promise<number> {
-  const [first, ...others] = args
+  const isProbe = args.includes('--ready')
+  const [first, ...others] = args.filter(argument => argument !== '--ready')
   const isNamed = first !== undefined && !first.startsWith('-')
-  const flags = readDashFlags(isNamed ? others : args, { config: 'value', openapi: 'switch' })
+  const flags = readDashFlags(isNamed || first === undefined ? others : [first, ...others], {
+    config: 'value',
+    openapi: 'switch',
+  })
   const named = isNamed ? first : flags.get('config')
   if (isNamed && flags.has('config')) throw new UsageError('-config must not be given together with CONFIG')
-  if (flags.get('openapi') === true) await printDescription()
-  else await serve(configurationPath(typeof named === 'string' ? named : undefined))
+  if (flags.get('openapi') === true) {
+    await printDescription()
+    return 0
+  }
+  const path = configurationPath(typeof named === 'string' ? named : undefined)
+  if (isProbe) return reportProbe(await probeRag(readSettings(path).server))
+  await serve(path)
   return 0
 }
 

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
 import { readConfigurationFile } from '../../services/configuration/file.ts'
+import { reportProbe } from '../../services/http/probe.ts'
 import { isWorker, leaveWorkers, workerStopSignal } from '../../services/process/workers.ts'
 import {
   describeConfiguration,
@@ -23,7 +24,7 @@ Usage: espalier rest [--dump-config | --ready] [CONFIG]
 
   CONFIG  a file of "key = value" lines (docs/rest.md lists the keys)
   --dump-config  prints the configuration of file and environment, without secrets, and ends
-  --ready        asks the admin server of a service with this configuration for /ready, and ends with 0 if it is ready, else with 1
+  --ready        asks a service with this configuration, and its admin server for /ready, and ends with 0 if it is ready, else with 1
   --example      prints a file with every key and its default, and ends
 
 Environment: ESPALIER_REST_<KEY> wins over the file, as ESPALIER_REST_DB_URI over db-uri.
@@ -84,10 +85,7 @@ async function serve(args: string[]): Promise<number> {
     return 0
   }
   if (probes) {
-    const { isReady, text } = await probeReadiness(configuration)
-    if (isReady) console.log(text)
-    else console.error(text)
-    return isReady ? 0 : 1
+    return reportProbe(await probeReadiness(configuration))
   }
   const { logLevel, serverWorkers } = configuration
   if (!isWorker) tellOfUnread(unreadVariables(first.file ?? '', first.environment))

@@ -63,7 +63,7 @@ const exposedHeaders =
   'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit'
 const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD'
 
-const listenAddress = (configuration: RestConfiguration): ListenAddress => {
+export const listenAddress = (configuration: RestConfiguration): ListenAddress => {
   const { serverUnixSocket: path, serverUnixSocketMode: mode, serverHost: host, serverPort: port } = configuration
   return path === undefined ? { host, port, reusePort: configuration.serverReuseport } : { path, mode }
 }

@@ -141,7 +141,10 @@ test('a service with several addresses is probed on one of them', async () => {
   for (const host of ['127.0.0.1', '!4', '*', 'localhost']) {
     const shown = host === 'localhost' ? host : '127.0.0.1'
     const text = `ready: http://${shown}:${port}/ready`
-    expect(await probe({ 'server-host': host, 'admin-server-port': port })).toEqual({ isReady: true, text })
+    expect(await probe({ 'server-host': host, 'server-port': plain.port, 'admin-server-port': port })).toEqual({
+      isReady: true,
+      text,
+    })
   }
 })
 

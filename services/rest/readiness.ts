@@ -1,48 +1,30 @@
-/** `espalier rest --ready`: asks the admin server of a running service whether it is ready, so that a container needs no HTTP client for its health check. */
-import { request } from 'node:http'
+/** `espalier rest --ready`: asks a running service with this configuration whether it is ready, and sends it a request of its API. */
+import { askServer, type ProbeResult, probeFault, reachable, shownTarget } from '../http/probe.ts'
 import type { RestConfiguration } from './configuration/index.ts'
-import { adminListenAddress } from './index.ts'
+import { adminListenAddress, listenAddress } from './index.ts'
 
-const timeoutMs = 5_000
+/** Answers that say that the service has no database. */
+const withoutDatabase = new Set([502, 503, 504])
 
-/** Where to connect to a server that listens on any address. */
-function reachable(host: string): string {
-  switch (host) {
-    case '*':
-    case '*4':
-    case '!4':
-    case '0.0.0.0':
-      return '127.0.0.1'
-    case '*6':
-    case '!6':
-    case '::':
-      return '::1'
-    default:
-      return host
+type Target = Parameters<typeof askServer>[0]
+
+const targetOf = (at: NonNullable<ReturnType<typeof adminListenAddress>>): Target =>
+  'path' in at ? { socketPath: at.path } : { host: reachable(at.host), port: at.port }
+
+async function probe(target: Target, path: string, isReady: (status: number) => boolean): Promise<ProbeResult> {
+  const shown = shownTarget(target, path)
+  try {
+    const { status } = await askServer(target, { path, method: 'GET' })
+    return isReady(status)
+      ? { isReady: true, text: `ready: ${shown}` }
+      : { isReady: false, text: `not ready: ${shown} answers ${status}` }
+  } catch (error) {
+    return { isReady: false, text: `not ready: ${shown} cannot be reached (${probeFault(error)})` }
   }
 }
 
-type Readiness = { readonly isReady: boolean; readonly text: string }
-
-const statusOf = (where: { host: string; port: number } | { socketPath: string }): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(timeoutMs)
-    const asked = request({ ...where, path: '/ready', agent: false, signal }, response => {
-      response.resume()
-      resolve(response.statusCode ?? 0)
-    })
-    asked.on('error', reject)
-    asked.end()
-  })
-
-function reason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  if (error.name === 'AbortError' || error.name === 'TimeoutError') return `no answer within ${timeoutMs / 1_000} s`
-  return 'code' in error ? String(error.code) : error.message
-}
-
-/** @returns whether the service with this configuration is ready, and a line that says so */
-export async function probeReadiness(configuration: RestConfiguration): Promise<Readiness> {
+/** @returns whether the service with this configuration is ready, and a line that says so. A role without rights is an answer, too. */
+export async function probeReadiness(configuration: RestConfiguration): Promise<ProbeResult> {
   const at = adminListenAddress(configuration)
   if (at === undefined) {
     return {
@@ -53,14 +35,9 @@ export async function probeReadiness(configuration: RestConfiguration): Promise<
   if ('port' in at && at.port === 0) {
     return { isReady: false, text: 'not ready: admin-server-port is 0, so its port is not known; set another' }
   }
-  const host = 'path' in at ? '' : reachable(at.host)
-  const shown = 'path' in at ? at.path : `http://${host.includes(':') ? `[${host}]` : host}:${at.port}/ready`
-  try {
-    const status = await statusOf('path' in at ? { socketPath: at.path } : { host, port: at.port })
-    return status === 200
-      ? { isReady: true, text: `ready: ${shown}` }
-      : { isReady: false, text: `not ready: ${shown} answers ${status}` }
-  } catch (error) {
-    return { isReady: false, text: `not ready: ${shown} cannot be reached (${reason(error)})` }
-  }
+  const ready = await probe(targetOf(at), '/ready', status => status === 200)
+  const api = listenAddress(configuration)
+  if (!ready.isReady || ('port' in api && api.port === 0)) return ready
+  const answered = await probe(targetOf(api), '/', status => !withoutDatabase.has(status))
+  return answered.isReady ? ready : answered
 }

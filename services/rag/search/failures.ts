@@ -2,6 +2,18 @@
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
 import { RagError } from '../errors.ts'
 
+/** Of errors where Postgres itself did not answer. */
+const messages = {
+  unreachable: 'the database cannot be reached',
+  busy: 'no connection to the database became free in time',
+  silent: 'the database did not describe its tables in time',
+  late: 'did not answer in time',
+}
+export const didNotAnswer = messages.late
+/** Whether an error of the health check is of Postgres itself, not of a table or column that it does not have. */
+export const isUnreachable = (message: unknown): boolean =>
+  Object.values(messages).some(one => one === message) || /^did not answer within/.test(String(message))
+
 /** A table or what it is made of has changed since it was described, or a statement since it was prepared. */
 const changed = new Set(['42P01', '42703', '42704', '42P10', '42883', '0A000', '26000', '42P05', '3F000'])
 /** The database has ended the connection, or the snapshot on a standby. */
@@ -21,13 +33,12 @@ export function asRagError(error: unknown, signal: AbortSignal): unknown {
   if (error instanceof RagError) return error
   if (signal.aborted) return signal.reason
   if (error instanceof DOMException && error.name === 'TimeoutError') {
-    return new RagError('REQUEST_TIMEOUT', 'the database did not describe its tables in time', error)
+    return new RagError('REQUEST_TIMEOUT', messages.silent, error)
   }
   if (error instanceof AcquisitionTimeout) {
-    return new RagError('REQUEST_TIMEOUT', 'no connection to the database became free in time', error)
+    return new RagError('REQUEST_TIMEOUT', messages.busy, error)
   }
-  if (error instanceof ConnectionFailure)
-    return new RagError('EXECUTION_ERROR', 'the database cannot be reached', error)
+  if (error instanceof ConnectionFailure) return new RagError('EXECUTION_ERROR', messages.unreachable, error)
   if (!(error instanceof DatabaseError)) return error
   if (error.sqlState === '57014')
     return new RagError('REQUEST_TIMEOUT', 'the database took too long for the search', error)

@@ -12,7 +12,7 @@ import type { PipelineSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
 import type { Filter } from '../request/filter.ts'
 import { conditionOf } from './conditions.ts'
-import { asRagError, isWorthRetrying, mayBeOfFilter } from './failures.ts'
+import { asRagError, didNotAnswer, isWorthRetrying, mayBeOfFilter } from './failures.ts'
 import { filterSql } from './filter-condition.ts'
 import type { Lexical } from './lexical-interface.ts'
 import { Parameters } from './parameters.ts'
@@ -115,7 +115,7 @@ export class Searcher {
       return { reachable: true, warnings: await this.#warnings(tables, signal) }
     } catch (error) {
       const { message } = asRagError(error, signal) as Error // what is thrown here is one
-      return { reachable: false, error: signal.aborted ? 'did not answer in time' : message, warnings: [] }
+      return { reachable: false, error: signal.aborted ? didNotAnswer : message, warnings: [] }
     }
   }
 

@@ -1,0 +1,169 @@
+/** The servers as they are rendered, on a real Postgres: each starts, answers its own probe, and goes on while Postgres restarts. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { serviceConfig } from '../../../crds/services.ts'
+import { createAdministrator } from '../../postgres/administrator.ts'
+import { connectAs, type RunningPostgres, startPostgres } from '../../postgres/testing/postgres.ts'
+import { configurationDirectory, renderService, type ServiceContainer, type ServiceInput } from './index.ts'
+
+const isSoak = process.env.ESPALIER_SOAK === '1'
+const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
+const authenticator = { password: 'rest-secret-1', mark: 'r', anonymousRoles: ['web_anon'] }
+const program = join(import.meta.dirname, '../../../bin/espalier.mjs')
+const signal = new AbortController().signal
+
+let server: RunningPostgres
+let folder: string
+const running: { name: string; child: ChildProcess; log: () => string }[] = []
+
+if (isSoak) describeServers()
+else test.skip('services as rendered: takes half a minute, and runs with ESPALIER_SOAK=1', () => {})
+
+beforeAll(async () => {
+  if (!isSoak) return
+  server = await startPostgres({ major: '18' })
+  const administrator = createAdministrator({
+    authority: server.authority,
+    now: Date.now,
+    logger: pino({ level: 'silent' }),
+  })
+  const ensure = () =>
+    administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'm', authenticator }), signal)
+  await ensure()
+  const admin = await connectAs(server, 'admin', passwords.admin)
+  await admin.query(
+    'CREATE ROLE web_anon NOLOGIN; SET ROLE app; CREATE TABLE public.people (id int); INSERT INTO public.people VALUES (7)',
+  )
+  await admin.query('GRANT USAGE ON SCHEMA public TO web_anon; GRANT SELECT ON public.people TO web_anon')
+  await admin.end()
+  await ensure()
+  folder = mkdtempSync(join(tmpdir(), 'espalier-servers-'))
+  mkdirSync(join(folder, 'bin'))
+  writeFileSync(join(folder, 'bin/espalier'), `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`)
+  chmodSync(join(folder, 'bin/espalier'), 0o755)
+})
+afterAll(async () => {
+  for (const { child } of running) child.kill('SIGKILL')
+  await server?.stop()
+  if (folder !== undefined) rmSync(folder, { recursive: true })
+})
+
+const llm = { provider: 'openai', model: 'm' }
+const configs = {
+  mcp: { serviceType: 'mcp' },
+  rest: { serviceType: 'rest', rest: { dbSchemas: 'public', dbAnonRole: 'web_anon' } },
+  rag: {
+    serviceType: 'rag',
+    rag: {
+      embeddingLlm: llm,
+      completionLlm: llm,
+      pipelines: [{ name: 'docs', tables: [{ table: 'docs', textColumn: 'body', vectorColumn: 'embedding' }] }],
+    },
+  },
+}
+const resources = { requests: { cpu: '50m', memory: '128Mi' }, limits: {} }
+
+function inputOf(config: object): ServiceInput {
+  const keys = { embedding_llm_api_key: 'k', completion_llm_api_key: 'k' }
+  return {
+    config: serviceConfig.parse({ serviceId: '0123abcd', ...config }),
+    keys,
+    minted: { token: 'the-token-of-this-service', password: authenticator.password },
+    database: {
+      host: 'localhost',
+      port: server.port,
+      name: 'app',
+      authority: server.authority.cert,
+      // The newest is one that Postgres does not have yet.
+      passwords: {
+        admin: [],
+        app: ['not-yet', passwords.app],
+        app_read_only: ['not-yet', passwords.app_read_only],
+      },
+    },
+    publicUrl: undefined,
+    settings: {
+      resources: { mcp: resources, rest: resources, rag: resources },
+      baseUrls: { openai: 'http://127.0.0.1:1' },
+      trustedProxies: ['127.0.0.0/8'],
+    },
+  }
+}
+
+/** As the runtime makes it: a directory in place of the mounted one, and an address of its own. */
+function environmentOf(container: ServiceContainer, place: (text: string) => string, address: string) {
+  const own = Object.entries(container.environment).map(([name, value]) => [
+    name,
+    place(value.replaceAll('$(POD_IP)', address)),
+  ])
+  return {
+    PATH: `${join(folder, 'bin')}:${process.env.PATH}`,
+    HOME: folder,
+    POD_IP: address,
+    ...Object.fromEntries(own),
+  }
+}
+
+/** @returns how long the server took until its probe was answered */
+async function start(type: keyof typeof configs, address: string): Promise<Record<string, number>> {
+  const rendering = renderService(inputOf(configs[type]))
+  if (rendering.kind === 'refused') throw new Error(rendering.message)
+  const { files, containers, writable } = rendering.service
+  const [mounted, state] = [join(folder, type), join(folder, `${type}-state`)]
+  mkdirSync(mounted)
+  mkdirSync(state)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(mounted, name), text)
+  const place = (text: string) =>
+    writable.reduce((all, path) => all.replaceAll(path, state), text.replaceAll(configurationDirectory, mounted))
+  const took: Record<string, number> = {}
+  for (const container of containers) {
+    const env = environmentOf(container, place, address)
+    const from = performance.now()
+    const child = spawn(process.execPath, [program, ...container.args.map(place)], { env, stdio: 'pipe' })
+    let log = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream?.on('data', text => {
+        log += text
+      })
+    running.push({ name: container.name, child, log: () => log })
+    const [, ...probe] = container.startupProbe.exec.map(place)
+    const ready = () => spawnSync(process.execPath, [program, ...probe], { env, encoding: 'utf8' })
+    let last = ready()
+    while (last.status !== 0 && performance.now() - from < 30_000 && child.exitCode === null) last = ready()
+    if (last.status !== 0) throw new Error(`${container.name}: ${last.stderr}\n${log}`)
+    took[container.name] = Math.round(performance.now() - from)
+    const { httpGet } = container.readinessProbe
+    expect((await fetch(`http://${address}:${httpGet.port}${httpGet.path}`)).status).toBe(200)
+  }
+  return took
+}
+
+function describeServers(): void {
+  test('each server starts and answers its probe', async () => {
+    const took = {
+      ...(await start('rest', '127.9.1.1')),
+      ...(await start('mcp', '127.9.1.2')),
+      ...(await start('rag', '127.9.1.3')),
+    }
+    const memory = running.map(({ name, child }) => {
+      const status = readFileSync(`/proc/${child.pid}/smaps_rollup`, 'utf8')
+      return [name, Number(/^Pss: +(\d+)/m.exec(status)?.[1]) / 1024]
+    })
+    if (process.env.ESPALIER_FIGURES) console.log(took, Object.fromEntries(memory))
+    const answer = await fetch('http://127.9.1.1:3000/people')
+    expect(await answer.json()).toEqual([{ id: 7 }])
+  }, 60_000)
+
+  test('each server stops in order', async () => {
+    for (const { name, child } of running) {
+      child.kill('SIGTERM')
+      const [code] = child.exitCode === null ? await once(child, 'exit') : [child.exitCode]
+      expect([name, code]).toEqual([name, 0])
+    }
+  }, 30_000)
+}
