@@ -67,6 +67,11 @@ export function useInstallation(operatorOptions: OperatorOptions = {}) {
       if (gateway === undefined) throw new Error('there is no fake gateway')
       return gateway
     },
+    deployments: () => {
+      const { deployments } = installation()
+      if (deployments === undefined) throw new Error('there are no fake Deployments')
+      return deployments
+    },
     startOperator: async (options: OperatorOptions = operatorOptions) => {
       operator = await startTestOperator(installation(), options)
     },

@@ -22,6 +22,7 @@ import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { type Operator, type OperatorConfiguration, operatorConfiguration, startOperator } from '../index.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 import { createAuthority } from '../pki/index.ts'
+import { type FakeDeployments, startFakeDeployments } from './fake-deployments.ts'
 import { type FakeGateway, startFakeGateway } from './fake-gateway.ts'
 import { type FakeWorkload, startFakeWorkload } from './fake-workload.ts'
 import { smallShape } from './samples.ts'
@@ -74,7 +75,10 @@ export const regionDraft = (ports = testPorts): Draft<'Region'> => ({
   apiVersion,
   kind: 'Region',
   metadata: { name: testRegion },
-  spec: { domain: 'db.test', gateway: { host: '127.0.0.1', externalIpAddress: '127.0.0.1', ports } },
+  spec: {
+    domain: 'db.test',
+    gateway: { host: '127.0.0.1', externalIpAddress: '127.0.0.1', ports, https: { port: 443 } },
+  },
 })
 
 /** A database as `kubectl apply` would send it; `id` as the API would label it. */
@@ -148,6 +152,9 @@ export async function openInstallation({ fakes = true, ports = testPorts } = {})
   const workload: FakeWorkload | undefined = fakes
     ? await startFakeWorkload({ cluster: store.connect('fake-workload'), logger: silent })
     : undefined
+  const deployments: FakeDeployments | undefined = fakes
+    ? await startFakeDeployments({ cluster: store.connect('fake-deployments'), logger: silent })
+    : undefined
   const gateway: FakeGateway | undefined = fakes
     ? await startFakeGateway({ cluster: store.connect('fake-gateway'), logger: silent })
     : undefined
@@ -155,10 +162,12 @@ export async function openInstallation({ fakes = true, ports = testPorts } = {})
     store,
     cluster,
     workload,
+    deployments,
     gateway,
     authority,
     close: async () => {
       await workload?.stop()
+      await deployments?.stop()
       await gateway?.stop()
       await store.close()
     },

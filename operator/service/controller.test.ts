@@ -1,0 +1,230 @@
+/** Services of databases, from the spec to Deployments, Services, routes and status, and back. */
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Deployment } from '../../cluster/index.ts'
+import {
+  childNames,
+  labels,
+  type ManagedDatabase,
+  rotationAnnotations,
+  type ServiceConfig,
+  systemNamespace,
+} from '../../crds/index.ts'
+import { httpRouteName, readAnyRoute } from '../../routes/route.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { useInstallation } from '../testing/fixture.ts'
+import { databaseDraft, editSpec, eventually, testConfiguration, testNamespace } from '../testing/installation.ts'
+
+const images = { ...testConfiguration.images, services: 'espalier' }
+const it = useInstallation({ configuration: { images } })
+
+const open = { rules: [{ cidr: '203.0.113.0/24' }] }
+const mcp: ServiceConfig = { serviceType: 'mcp', serviceId: '00000001', ipAllowlist: open, mcp: { allowWrites: false } }
+const rest: ServiceConfig = {
+  ...{ serviceType: 'rest', serviceId: '00000002', ipAllowlist: open },
+  rest: { dbSchemas: 'public', dbAnonRole: 'web_anon', dbPool: 10, maxRows: 1000 },
+}
+
+const services = () => it.deployments()
+const workloads = async (id: string, type: string): Promise<Deployment[]> => {
+  const marks = { [labels.database]: id, [labels.service]: type }
+  return (await it.cluster().list('Deployment', { namespace: testNamespace, labels: marks })).items
+}
+const selectedBy = async (id: string, type: string) => {
+  const key = { namespace: testNamespace, name: childNames.serviceAddress(id, type) }
+  return (await it.cluster().get('Service', key))?.spec?.selector?.[labels.configuration]
+}
+const statesOf = ({ status }: ManagedDatabase) =>
+  Object.fromEntries((status?.services ?? []).map(({ serviceType, state }) => [serviceType, state]))
+const isAvailable = ({ status }: ManagedDatabase) => status?.phase === 'available' && status.operation === undefined
+const request = async (name: string, list: ServiceConfig[]): Promise<string> => {
+  await it.cluster().create('ManagedDatabase', databaseDraft(name, { services: list }))
+  await it.when(name, isAvailable)
+  return it.idOf(name)
+}
+const change = (name: string, list: ServiceConfig[]) =>
+  editSpec(it.cluster(), name, spec => ({ ...spec, services: list }))
+const writing: ServiceConfig = { ...mcp, mcp: { allowWrites: true } }
+
+afterEach(() => {
+  for (const type of ['mcp', 'rest']) services().behave(type, 'ready', { all: true })
+})
+
+describe('a database with services', () => {
+  test('is available once they run, and its route leads to them', async () => {
+    const id = await request('served', [mcp, rest])
+    const database = await it.when('served', isAvailable)
+    expect(database.status?.services).toEqual([
+      {
+        serviceType: 'mcp',
+        serviceId: '00000001',
+        state: 'running',
+        port: 8080,
+        uri: expect.stringMatching(/^https:\/\/served-[0-9a-f]{8}\.db\.test\/mcp$/),
+      },
+      {
+        serviceType: 'rest',
+        serviceId: '00000002',
+        state: 'running',
+        port: 3000,
+        uri: expect.stringMatching(/\/rest$/),
+      },
+    ])
+    expect(conditionOf(database.status, 'ServicesReady')).toMatchObject({ status: 'True', reason: 'Running' })
+    const [found] = await workloads(id, 'mcp')
+    expect(await selectedBy(id, 'mcp')).toBe(found?.metadata.labels?.[labels.configuration])
+    const secret = await it.cluster().get('Secret', { namespace: testNamespace, name: found?.metadata.name ?? '' })
+    expect(secret).toMatchObject({ immutable: true })
+    const map = await it.cluster().get('ConfigMap', {
+      namespace: systemNamespace,
+      name: httpRouteName(database.status?.domain ?? ''),
+    })
+    const read = map && readAnyRoute(map)
+    expect(read?.problem).toBeUndefined()
+    expect(read).toMatchObject({
+      kind: 'http',
+      route: { services: [{ service: 'mcp', bridgePort: 8090, rules: ['203.0.113.0/24'] }, { service: 'rest' }] },
+    })
+    expect(JSON.stringify(read)).not.toContain('unavailable')
+  })
+
+  test('is not available before they run', async () => {
+    services().behave('mcp', 'starting')
+    await it.cluster().create('ManagedDatabase', databaseDraft('slow', { services: [mcp] }))
+    const waiting = await it.when('slow', ({ status }) => conditionOf(status, 'Ready')?.status === 'True')
+    expect(waiting.status?.phase).toBe('creating')
+    expect(statesOf(waiting)).toEqual({ mcp: 'pending' })
+    services().behave('mcp', 'ready', { all: true })
+    expect(statesOf(await it.when('slow', isAvailable))).toEqual({ mcp: 'running' })
+  })
+
+  test('keeps the old workload selected until the new ones of all services are ready', async () => {
+    const id = await request('changed', [mcp, rest])
+    const before = { mcp: await selectedBy(id, 'mcp'), rest: await selectedBy(id, 'rest') }
+    services().behave('mcp', 'starting')
+    await change('changed', [writing, { ...rest, rest: { ...rest.rest, maxRows: 5 } as never }])
+    await eventually(
+      async () => (await workloads(id, 'rest')).filter(({ status }) => status?.readyReplicas === 1).length,
+      count => count === 2,
+    )
+    await it.when('changed', ({ status }) => status?.phase === 'modifying')
+    expect({ mcp: await selectedBy(id, 'mcp'), rest: await selectedBy(id, 'rest') }).toEqual(before)
+    services().behave('mcp', 'ready', { all: true })
+    await it.when('changed', isAvailable)
+    expect(await selectedBy(id, 'mcp')).not.toBe(before.mcp)
+    expect(await selectedBy(id, 'rest')).not.toBe(before.rest)
+    expect(await workloads(id, 'mcp')).toHaveLength(2)
+  })
+
+  test('is degraded while one fails, which keeps its old workload, and heals', async () => {
+    const id = await request('failing', [mcp, rest])
+    const before = await selectedBy(id, 'mcp')
+    services().behave('mcp', 'crashing')
+    await change('failing', [writing, rest])
+    const failed = await it.when('failing', ({ status }) => status?.phase === 'degraded')
+    expect(statesOf(failed)).toEqual({ mcp: 'failed', rest: 'running' })
+    expect(conditionOf(failed.status, 'ServicesReady')).toMatchObject({
+      ...{ status: 'False', reason: 'ServiceFailed' },
+      message: expect.stringContaining('mcp: it was restarted 3 times: container server: the configuration is wrong'),
+    })
+    expect(conditionOf(failed.status, 'Progressing')?.reason).toBe('ServiceFailed')
+    expect(await selectedBy(id, 'mcp')).toBe(before)
+    services().behave('mcp', 'ready', { all: true })
+    expect(statesOf(await it.when('failing', isAvailable))).toEqual({ mcp: 'running', rest: 'running' })
+    expect(await selectedBy(id, 'mcp')).not.toBe(before)
+  })
+
+  test('names the keys that a service lacks', async () => {
+    const embedding: ServiceConfig = { ...mcp, mcp: { allowWrites: false, embeddingProvider: 'openai' } }
+    await it
+      .cluster()
+      .create(
+        'ManagedDatabase',
+        databaseDraft('keyless', { services: [{ ...embedding, secret: { name: 'nowhere' } }] }),
+      )
+    const found = await it.when('keyless', ({ status }) => status?.phase === 'degraded')
+    expect(conditionOf(found.status, 'ServicesReady')).toMatchObject({ status: 'False', reason: 'KeysMissing' })
+    expect(conditionOf(found.status, 'ServicesReady')?.message).toContain('nowhere')
+    await it.cluster().create('Secret', {
+      ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'nowhere', namespace: testNamespace } },
+      data: { embedding_api_key: Buffer.from('sk-1').toString('base64') },
+    })
+    // No cache follows it: a pass for another reason finds it.
+    await editSpec(it.cluster(), 'keyless', spec => ({ ...spec, displayName: 'other' }))
+    expect(statesOf(await it.when('keyless', isAvailable))).toEqual({ mcp: 'running' })
+  })
+
+  test('gives them new passwords before Postgres has them', async () => {
+    const id = await request('rotating', [mcp])
+    const before = await selectedBy(id, 'mcp')
+    services().behave('mcp', 'starting')
+    await editSpec(it.cluster(), 'rotating', spec => spec, { [rotationAnnotations.app_read_only]: 'now' })
+    await eventually(
+      () => workloads(id, 'mcp'),
+      found => found.length === 2,
+    )
+    const key = { namespace: testNamespace, name: childNames.credentials(id) }
+    expect(Object.keys((await it.cluster().get('Secret', key))?.data ?? {})).toContain('app_read_only.previous')
+    services().behave('mcp', 'ready', { all: true })
+    await it.when('rotating', isAvailable)
+    expect(await selectedBy(id, 'mcp')).not.toBe(before)
+    expect(Object.keys((await it.cluster().get('Secret', key))?.data ?? {})).not.toContain('app_read_only.previous')
+    const after = await selectedBy(id, 'mcp')
+    await it.when('rotating', isAvailable)
+    expect(await selectedBy(id, 'mcp')).toBe(after)
+  })
+
+  test('has no workload while it is suspended, and the same tokens afterwards', async () => {
+    const id = await request('resting', [mcp])
+    const token = { namespace: testNamespace, name: childNames.serviceSecret(id, mcp.serviceId) }
+    const before = await it.cluster().get('Secret', token)
+    await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: true }))
+    const { status } = await it.when('resting', found => found.status?.phase === 'suspended')
+    expect(await workloads(id, 'mcp')).toEqual([])
+    const route = { namespace: systemNamespace, name: httpRouteName(status?.domain ?? '') }
+    expect((await it.cluster().get('ConfigMap', route))?.data?.['route.json']).toContain('"unavailable":"suspended"')
+    await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: false }))
+    await it.when('resting', isAvailable)
+    expect(await workloads(id, 'mcp')).toHaveLength(1)
+    expect(await it.cluster().get('Secret', token)).toEqual(before)
+  })
+
+  test('loses everything of a service that is no longer requested, and of all when it is deleted', async () => {
+    const id = await request('leaving', [mcp, rest])
+    const left = async (): Promise<string[]> => {
+      const marks = { [labels.database]: id }
+      const kinds = [
+        'Deployment',
+        'Service',
+        'Secret',
+        'NetworkPolicy',
+        'PodDisruptionBudget',
+        'ConfigMap',
+        'Pod',
+      ] as const
+      const found = await Promise.all(kinds.map(kind => it.cluster().list(kind, { labels: marks })))
+      return found.flatMap(({ items }) => items.map(({ kind, metadata }) => `${kind} ${metadata.name}`))
+    }
+    await change('leaving', [mcp])
+    await it.when('leaving', found => isAvailable(found) && found.status?.services?.length === 1)
+    await eventually(
+      async () => (await left()).filter(name => name.includes('rest') || name.endsWith('-s-00000002')),
+      found => found.length === 0,
+    )
+    await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'leaving' })
+    await it.gone('leaving')
+    expect(await left()).toEqual([])
+  })
+
+  test('gets back what others delete', async () => {
+    const id = await request('healed', [mcp])
+    const [before] = await workloads(id, 'mcp')
+    const key = { namespace: testNamespace, name: before?.metadata.name ?? '' }
+    await it.cluster().delete('Secret', key)
+    await it.cluster().delete('Deployment', key)
+    await eventually(
+      async () => (await workloads(id, 'mcp'))[0]?.metadata.uid,
+      uid => uid !== undefined && uid !== before?.metadata.uid,
+    )
+    expect((await it.cluster().get('Secret', key))?.immutable).toBe(true)
+  })
+})

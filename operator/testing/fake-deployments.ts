@@ -1,0 +1,133 @@
+/**
+ * What Kubernetes does with the Deployments of services, without running anything: they get their pods, which become ready at once, or when a
+ * test allows it, or crash in a loop.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Cluster, Deployment, Pod } from '../../cluster/index.ts'
+import { createInformer, keyOf } from '../../cluster/informer/index.ts'
+import { labels } from '../../crds/index.ts'
+
+type Behaviour = 'ready' | 'starting' | 'crashing'
+
+export type FakeDeployments = {
+  /** From now on pods of this service that are created, and those that exist if `all`, behave so. */
+  behave(type: string, behaviour: Behaviour, options?: { all?: boolean }): void
+  stop(): Promise<void>
+}
+
+const retryMs = 20
+const labelled = { labels: { [labels.service]: true } } as const
+
+export async function startFakeDeployments({
+  cluster,
+  logger,
+}: {
+  cluster: Cluster
+  logger: Logger
+}): Promise<FakeDeployments> {
+  const quiet = logger.child({ part: 'fake-deployments' })
+  const deployments = createInformer(cluster, 'Deployment', { ...labelled, logger: quiet })
+  const behaviours = new Map<string, Behaviour>()
+  /** What the pods of each Deployment do, by its uid. */
+  const ofDeployments = new Map<string, Behaviour>()
+  const chains = new Map<string, Promise<void>>()
+  let stopped = false
+
+  const serially = (key: string, work: () => Promise<void>): void => {
+    const next = (chains.get(key) ?? Promise.resolve()).then(async () => {
+      while (!stopped) {
+        try {
+          return await work()
+        } catch (error) {
+          quiet.warn({ key, err: error }, 'the fake Deployments try again')
+          await delay(retryMs)
+        }
+      }
+    })
+    chains.set(key, next)
+  }
+
+  const reconcile = async ({ metadata }: Deployment): Promise<void> => {
+    const { namespace, name } = metadata
+    const deployment = await cluster.get('Deployment', { namespace, name })
+    const { items } = await cluster.list('Pod', { namespace, labels: { [deploymentLabel]: name } })
+    const replicas = deployment?.spec?.replicas ?? 1
+    const isWanted = (pod: Pod) =>
+      deployment !== undefined && Number(pod.metadata.name.slice(name.length + 1)) < replicas
+    for (const pod of items.filter(pod => !isWanted(pod)))
+      await cluster.delete('Pod', { namespace, name: pod.metadata.name }, { uid: pod.metadata.uid })
+    if (deployment === undefined) return
+    const type = metadata.labels?.[labels.service] ?? ''
+    const behaviour = ofDeployments.get(metadata.uid ?? '') ?? behaviours.get(type) ?? 'ready'
+    ofDeployments.set(metadata.uid ?? '', behaviour)
+    for (let number = 0; number < replicas; number++) await runPod(deployment, number, behaviour)
+    const status = {
+      observedGeneration: deployment.metadata.generation ?? 0,
+      replicas,
+      readyReplicas: behaviour === 'ready' ? replicas : 0,
+    }
+    const before = deployment.status
+    if (before?.observedGeneration === status.observedGeneration && before.readyReplicas === status.readyReplicas)
+      return
+    await cluster.replaceStatus('Deployment', { ...deployment, status })
+  }
+
+  const runPod = async (deployment: Deployment, number: number, behaviour: Behaviour): Promise<void> => {
+    const { namespace, name } = deployment.metadata
+    const key = { namespace, name: `${name}-${number}` }
+    const found = await cluster.get('Pod', key)
+    const { template } = deployment.spec ?? {}
+    const pod =
+      found ??
+      (await cluster.create('Pod', {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { ...key, labels: { ...template?.metadata?.labels, [deploymentLabel]: name } },
+        ...(template?.spec === undefined ? {} : { spec: { ...template.spec, nodeName: 'fake' } }),
+      }))
+    const status = statusOf(behaviour)
+    if (pod.status?.containerStatuses?.[0]?.restartCount === status.containerStatuses?.[0]?.restartCount) return
+    await cluster.replaceStatus('Pod', { ...pod, status })
+  }
+
+  deployments.onChange(({ object }) => serially(keyOf(object), () => reconcile(object)))
+  await deployments.start()
+  return {
+    behave: (type, behaviour, { all = false } = {}) => {
+      behaviours.set(type, behaviour)
+      for (const deployment of deployments.list()) {
+        if (deployment.metadata.labels?.[labels.service] !== type) continue
+        if (all) ofDeployments.set(deployment.metadata.uid ?? '', behaviour)
+        serially(keyOf(deployment), () => reconcile(deployment))
+      }
+    },
+    stop: async () => {
+      stopped = true
+      await deployments.stop()
+      await Promise.all(chains.values())
+    },
+  }
+}
+
+const deploymentLabel = 'testing.espalier.dev/deployment'
+
+const statusOf = (behaviour: Behaviour): NonNullable<Pod['status']> => {
+  const container = { name: 'server', image: 'fake', imageID: 'fake', started: true }
+  if (behaviour === 'crashing')
+    return {
+      phase: 'Running',
+      containerStatuses: [
+        {
+          ...{ ...container, ready: false, restartCount: 3, state: { waiting: { reason: 'CrashLoopBackOff' } } },
+          lastState: { terminated: { exitCode: 1, message: 'the configuration is wrong' } },
+        },
+      ],
+    }
+  const isReady = behaviour === 'ready'
+  return {
+    phase: 'Running',
+    conditions: [{ type: 'Ready', status: isReady ? 'True' : 'False' }],
+    containerStatuses: [{ ...container, ready: isReady, restartCount: isReady ? 0 : 1 }],
+  }
+}
