@@ -31,7 +31,7 @@ export async function observe(
   const isAtRest = branchPhase(branch) === 'available' && branch.status?.operation === undefined
   const services = { configs: branch.spec.services, isCopy: true }
   const request = { instance: instanceOf(branch, now()), owner, isAtRest, owned, services }
-  const { observed, passwords, serviceFiles } = await observeInstance(observer, request, keys, prior)
+  const { observed, ...secrets } = await observeInstance(observer, request, keys, prior)
   const isCopied = branch.status?.source !== undefined
   return {
     observed: {
@@ -44,7 +44,7 @@ export async function observe(
       exceeded: isCopied ? undefined : exceededLimit(caches, branch),
       ...(await observeOperation(observer, branch)),
     },
-    ...{ passwords, serviceFiles },
+    ...secrets,
   }
 }
 

@@ -44,7 +44,7 @@ export async function observe(
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
   const services = { configs: database.spec.services, isCopy: false }
   const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, owned, services }
-  const { observed, passwords, serviceFiles } = await observeInstance(observer, request, keys, prior)
+  const { observed, ...secrets } = await observeInstance(observer, request, keys, prior)
   return {
     observed: {
       ...observed,
@@ -54,11 +54,15 @@ export async function observe(
       backups,
       restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
       previous: { claims: await observeClaims(observer, database, owned.claims), restores },
-      connectionSecrets: await observeConnectionSecrets(cluster, database, owned.secrets, { owner, passwords, keys }),
+      connectionSecrets: await observeConnectionSecrets(cluster, database, owned.secrets, {
+        owner,
+        passwords: secrets.passwords,
+        keys,
+      }),
       annotatedTask: await observeAnnotatedTask(observer, database),
       ...(await observeOperation(observer, database)),
     },
-    ...{ passwords, serviceFiles },
+    ...secrets,
   }
 }
 

@@ -66,6 +66,7 @@ export function eventsOf(before: ManagedDatabaseStatus | undefined, after: Manag
     'KeysAvailable',
     'PreviousVolumesKept',
     'RetentionHeld',
+    'ServicesReady',
   ] as const) {
     const [was, is] = [conditionOf(before, type), conditionOf(after, type)]
     if (is === undefined || is.reason === was?.reason || transientReasons.has(is.reason)) continue
@@ -78,6 +79,8 @@ export function eventsOf(before: ManagedDatabaseStatus | undefined, after: Manag
 /** Reasons of conditions that are True and still need a user's attention. */
 const warningReasons = new Set([
   'PasswordChangedByUser',
+  'AnonymousRoleMissing',
+  'AnonymousRoleRefused',
   'AwaitsAgreement',
   'NewestVerified',
   'BeforeFailedVerification',
@@ -88,6 +91,8 @@ const transientReasons = new Set([
   'Pending',
   'Minting',
   'RolesPending',
+  'RollingOut',
+  'Suspended',
   'Growing',
   'AwaitsResume',
   'Restarting',

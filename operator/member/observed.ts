@@ -6,7 +6,7 @@ import type { Drifts } from '../children/drift-history.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import type { ChecksumFailures } from '../postgres/administrator.ts'
+import type { AuthenticatorObservation, ChecksumFailures } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
 import type { NodeFacts } from './pod/node.ts'
 import type { PodFacts } from './pod/pod.ts'
@@ -80,6 +80,8 @@ export type PostgresAnswer =
       configuration: ConfigurationState
       /** The platform's own role and statistics are there; nobody's service waits for them. */
       platformInOrder: boolean
+      /** Of the login of the service `rest`, where one is wanted; `mark`: of the password that was wanted. */
+      authenticator?: (AuthenticatorObservation & { mark: string }) | undefined
       /** It is a copy that nobody but the operator reaches yet; `inherited`: what of its source's it still has to be rid of. */
       closed?: { inherited: number } | undefined
     }

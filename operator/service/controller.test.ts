@@ -228,3 +228,30 @@ describe('a database with services', () => {
     expect((await it.cluster().get('Secret', key))?.immutable).toBe(true)
   })
 })
+
+describe('the role by which rest logs in', () => {
+  const dataOf = async (id: string) => {
+    const key = { namespace: testNamespace, name: childNames.claim(id, 1) }
+    const volume = (await it.cluster().get('PersistentVolumeClaim', key))?.spec?.volumeName ?? ''
+    const found = [...it.workload().postgres.data].find(([handle]) => handle.includes(volume))?.[1]
+    return found ?? [...it.workload().postgres.data.values()].at(-1)
+  }
+
+  test('exists before rest starts, and is locked when rest is no longer requested', async () => {
+    const id = await request('entered', [rest])
+    const secret = { namespace: testNamespace, name: childNames.serviceSecret(id, rest.serviceId) }
+    const data = await dataOf(id)
+    expect(data?.authenticator).toBe((await it.cluster().get('Secret', secret))?.metadata.uid)
+    await change('entered', [])
+    await eventually(() => data?.authenticator === undefined)
+  })
+
+  test('is granted the anonymous role, and a condition says while there is none', async () => {
+    const id = await request('anonymous', [mcp])
+    const data = await dataOf(id)
+    if (data !== undefined) data.missingRoles = ['web_anon']
+    await change('anonymous', [rest])
+    const found = await it.when('anonymous', database => isAvailable(database) && statesOf(database).rest === 'running')
+    expect(conditionOf(found.status, 'ServicesReady')).toMatchObject({ status: 'True', reason: 'AnonymousRoleMissing' })
+  })
+})

@@ -26,6 +26,8 @@ type Container = PodSpec['containers'][number]
 const drainSeconds = 5
 /** How long a Deployment may make no progress before its service has failed. */
 export const progressSeconds = 60
+/** On the Deployment of `rest`: its role for requests without a token, which is granted as long as the Deployment exists. */
+export const anonymousRoleAnnotation = 'espalier.dev/anonymous-role'
 const digestDigits = 10
 
 type Workload = {
@@ -35,6 +37,7 @@ type Workload = {
   pod: RenderedPod
   pods: PodSettings
   replicas: number
+  anonymousRole: string | undefined
 }
 
 /** The name of the Secret in a template from which the digest is taken, since the name has the digest in it. */
@@ -45,7 +48,7 @@ export const workloadDigest = (workload: Workload): string =>
   digestOf({ spec: podSpec(workload, anySecret), content: workload.pod.contentDigest }).slice(0, digestDigits)
 
 export function deploymentDraft(workload: Workload, digest: string): Draft<'Deployment'> {
-  const { owner, type, replicas } = workload
+  const { owner, type, replicas, anonymousRole } = workload
   const name = childNames.serviceWorkload(owner.id, type, digest)
   const marks = { [labels.service]: type, [labels.configuration]: digest }
   const metadata = childMetadata(owner, name, serviceComponent)
@@ -59,7 +62,14 @@ export function deploymentDraft(workload: Workload, digest: string): Draft<'Depl
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
-    metadata: { ...metadata, labels: { ...metadata.labels, ...marks } },
+    metadata: {
+      ...metadata,
+      labels: { ...metadata.labels, ...marks },
+      annotations: {
+        ...metadata.annotations,
+        ...(anonymousRole === undefined ? {} : { [anonymousRoleAnnotation]: anonymousRole }),
+      },
+    },
     spec: {
       replicas,
       revisionHistoryLimit: 0,

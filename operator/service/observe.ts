@@ -23,8 +23,10 @@ import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import { digestOf } from '../objects/up-to-date.ts'
 import type { OwnedObjects } from '../owned/objects.ts'
+import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import { type Rendering, renderService, type ServiceInput, type ServiceType } from './configuration/index.ts'
+import { loginOf } from './login.ts'
 import { parseWorkloadName, serviceComponent, typeOfAddress } from './names.ts'
 import {
   type HttpRouteFacts,
@@ -33,6 +35,7 @@ import {
   type RenderingState,
   type RequestedService,
   type ServiceAddress,
+  type ServiceLogin,
   type ServiceObjects,
   type ServicePod,
 } from './observed.ts'
@@ -64,24 +67,27 @@ export type ServicesRequest = {
   keys: InstallationKeys
 }
 
-type Observation = { services: ObservedServices; files: ServiceFiles }
+type Observation = { services: ObservedServices; files: ServiceFiles; login: DesiredAuthenticator | undefined }
 
 export async function observeServices(observer: ServicesObserver, request: ServicesRequest): Promise<Observation> {
   const { owner, configs, owned } = request
   const none = noServices(observer.services)
-  if (owner === undefined) return { services: none, files: {} }
+  if (owner === undefined) return { services: none, files: {}, login: undefined }
   const objects = objectsOf(owner, owned)
   const pods = podsOf(observer.caches, owner)
   const isClockTrusted = observer.clock.doubt() === undefined
-  if (configs.length === 0) return { services: { ...none, objects, pods, isClockTrusted }, files: {} }
+  if (configs.length === 0) return { services: { ...none, objects, pods, isClockTrusted }, files: {}, login: undefined }
+  const { image } = observer.services
+  if (image === undefined) return withoutImage({ ...none, objects, pods, isClockTrusted }, configs)
   const address = addressOf(owner, request.region)
+  const login = loginOf(owner, configs, objects)
   const rendered = await Promise.all(
     configs.map(config => observeService(observer, request, { config, owner, objects, address })),
   )
   return {
     services: {
       ...{ installation: observer.services, objects, pods, address },
-      isClockTrusted,
+      ...{ isClockTrusted, login },
       requested: rendered.map(({ service }) => service),
       route: await routeOf(observer, request, objects),
       readsKeys: rendered.some(({ isLive }) => isLive),
@@ -89,7 +95,24 @@ export async function observeServices(observer: ServicesObserver, request: Servi
     files: Object.fromEntries(
       rendered.flatMap(({ service, files }) => (files === undefined ? [] : [[service.config.serviceType, files]])),
     ),
+    login: login && authenticatorOf(login, rendered),
   }
+}
+
+/** Nothing is created for services that are requested and cannot run. */
+function withoutImage(services: ObservedServices, configs: readonly ServiceConfig[]): Observation {
+  const rendering = awaited('an image of services')
+  const requested = configs.map(config => ({ config, rendering, unminted: undefined, tokenDigest: undefined }))
+  return { services: { ...services, requested }, files: {}, login: undefined }
+}
+
+/** Undefined where its password does not open. */
+function authenticatorOf(
+  { mark, anonymousRoles }: ServiceLogin,
+  rendered: readonly Rendered[],
+): DesiredAuthenticator | undefined {
+  const password = rendered.find(({ password }) => password !== undefined)?.password
+  return password === undefined ? undefined : { password, mark, anonymousRoles }
 }
 
 function objectsOf(owner: Owner, owned: OwnedObjects): ServiceObjects {
@@ -145,7 +168,13 @@ function addressOf(owner: Owner, region: Region | undefined): ServiceAddress | u
 }
 
 type One = { config: ServiceConfig; owner: Owner; objects: ServiceObjects; address: ServiceAddress | undefined }
-type Rendered = { service: RequestedService; files?: () => Readonly<Record<string, string>>; isLive: boolean }
+type Rendered = {
+  service: RequestedService
+  files?: () => Readonly<Record<string, string>>
+  /** Of the role by which `rest` logs in. */
+  password?: string | undefined
+  isLive: boolean
+}
 
 async function observeService(observer: ServicesObserver, request: ServicesRequest, one: One): Promise<Rendered> {
   const { config, address } = one
@@ -199,6 +228,7 @@ async function observeService(observer: ServicesObserver, request: ServicesReque
       tokenDigest: token && sha256(token),
     },
     files: () => service.files,
+    password: config.serviceType === 'rest' ? minted.value : undefined,
     isLive,
   }
 }

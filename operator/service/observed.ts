@@ -11,6 +11,7 @@ import type {
 import type { ServiceConfig } from '../../crds/index.ts'
 import type { HttpRoute } from '../../routes/route.ts'
 import type { MintedField } from '../../sealing/service-keys.ts'
+import type { AuthenticatorObservation } from '../postgres/administrator.ts'
 import type { RenderedService, ServiceType } from './configuration/index.ts'
 import type { NamedWorkload } from './names.ts'
 import type { ServiceInstallation } from './settings.ts'
@@ -71,8 +72,16 @@ export type HttpRouteFacts = { route: HttpRoute | undefined; acknowledged: boole
 /** How clients outside the cluster reach the services. `base`: without the type of a service. */
 export type ServiceAddress = { host: string; base: string }
 
+/** The login of `rest`. `secret`: the name of that with its password, and `mark` its uid. */
+export type ServiceLogin = { secret: string; mark: string; anonymousRoles: readonly string[] }
+
+/** The role by which `rest` logs in, as Postgres was last seen to have it. */
+export type Authenticator = AuthenticatorObservation & { mark: string }
+
 export type ObservedServices = {
   installation: ServiceInstallation
+  /** Undefined where no service needs it, or before its password is minted. */
+  login: ServiceLogin | undefined
   requested: readonly RequestedService[]
   objects: ServiceObjects
   pods: readonly ServicePod[]
@@ -92,7 +101,7 @@ export const noServiceObjects: ServiceObjects = {
 
 export const noServices = (installation: ServiceInstallation): ObservedServices => ({
   ...{ installation, requested: [], objects: noServiceObjects, pods: [], address: undefined, route: undefined },
-  ...{ isClockTrusted: true, readsKeys: false },
+  ...{ login: undefined, isClockTrusted: true, readsKeys: false },
 })
 
 /** All objects that an apply may change. */

@@ -91,6 +91,7 @@ function passOf(
     observed: facts,
     passwords: undefined,
     serviceFiles: {},
+    authenticator: undefined,
     access: undefined,
     target: undefined,
     signal: new AbortController().signal,

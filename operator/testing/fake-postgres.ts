@@ -7,6 +7,7 @@ import { databaseRoles } from '../../sealing/credentials.ts'
 import type { Login, PostgresAccess } from '../member/postgres/access.ts'
 import {
   type ChecksumFailures,
+  type DesiredAuthenticator,
   PostgresError,
   type PostgresObservation,
   type PostgresTarget,
@@ -41,6 +42,10 @@ export type FakeData = {
   content?: string
   /** The cluster's nodes have not learnt yet that its Service leads to it. */
   isUnrouted?: boolean
+  /** The role by which the service `rest` logs in, by the mark of its password. */
+  authenticator?: string
+  /** Roles for requests without a token that nobody has created. */
+  missingRoles?: string[]
   /** A copy that nobody has opened, and how much of its source's it still has. */
   closed?: { inherited: number }
 }
@@ -115,8 +120,19 @@ export function createFakePostgres(): FakePostgres {
     return { exists: true, password: compared, credentialsMark: role.mark }
   }
 
+  const observeLogin = (found: Pick<FakeData, 'authenticator' | 'missingRoles'>, wanted: DesiredAuthenticator) => ({
+    role: found.authenticator === undefined ? ('missing' as const) : ('ours' as const),
+    inOrder: found.authenticator === wanted.mark,
+    anonymousRoles: Object.fromEntries(
+      wanted.anonymousRoles.map(role => [
+        role,
+        { kind: found.missingRoles?.includes(role) === true ? ('missing' as const) : ('granted' as const) },
+      ]),
+    ),
+  })
+
   const access: PostgresAccess = {
-    observe: async (target, { passwords, commits }): Promise<PostgresObservation> => {
+    observe: async (target, { passwords, commits, authenticator }): Promise<PostgresObservation> => {
       prober.set(target.host, (prober.get(target.host) ?? 0) + 1)
       try {
         const { systemIdentifier, roles, isFull, isSlow, walHangs, checksumFailures = null, ...more } = find(target)
@@ -140,8 +156,10 @@ export function createFakePostgres(): FakePostgres {
           wal: commits ? (walHangs ? 'hangs' : 'written') : 'unasked',
           hasRoom: isFull !== true,
           privilegesInOrder: exists,
-          platformInOrder: more.hasPlatform === true,
+          platformInOrder:
+            more.hasPlatform === true && (authenticator !== undefined || more.authenticator === undefined),
           configuration: { ...more.configuration },
+          ...(authenticator === undefined ? {} : { authenticator: observeLogin(more, authenticator) }),
           ...(more.closed ? { closed: { ...more.closed } } : {}),
         }
       } catch (error) {
@@ -157,7 +175,9 @@ export function createFakePostgres(): FakePostgres {
     ensureRoles: async (target, desired: ReadDesiredRoles, _signal, { opens = false } = {}) => {
       const found = find(target)
       const { roles } = found
-      const { passwords, mark } = await desired()
+      const { passwords, mark, authenticator } = await desired()
+      if (authenticator === undefined) delete found.authenticator
+      else found.authenticator = authenticator.mark
       found.hasPlatform = true
       for (const role of databaseRoles)
         if (roles[role]?.mark !== markOfRole(mark, role))

@@ -1,7 +1,9 @@
 /** Performs one action of a plan: on the objects of the member, or on those of the endpoint. */
 import { type EndpointExecutor, type EndpointPass, performEndpoint, readRolesOf } from '../endpoint/act.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
+import type { ReadDesiredRoles } from '../postgres/administrator.ts'
 import { performService, type ServicePass } from '../service/act.ts'
+import { readLogin } from '../service/login.ts'
 import type { Action } from './actions.ts'
 import type { Observation } from './observe.ts'
 
@@ -34,6 +36,18 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
       await performService(executor, pass, action)
       return 'done'
     default:
-      return performMember(executor, pass, action, readRolesOf(executor, pass))
+      return performMember(executor, pass, action, rolesOf(executor, pass))
   }
+}
+
+/** The roles of users, and the one by which the service `rest` logs in. */
+function rolesOf(executor: Executor, pass: Pass): ReadDesiredRoles | undefined {
+  const read = readRolesOf(executor, pass)
+  const { login } = pass.observed.services
+  const { namespace = '' } = pass.observed.instance.metadata
+  if (read === undefined || login === undefined) return read
+  return async () => ({
+    ...(await read()),
+    authenticator: await readLogin(executor.cluster, executor.keys(), namespace, login),
+  })
 }

@@ -10,6 +10,7 @@ import type { RequestedRotations } from '../endpoint/observed.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { type MemberRequest, type Observer, observeMember, type PriorMemberFacts } from '../member/observe.ts'
 import type { OwnedObjects } from '../owned/objects.ts'
+import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import { observeServices, type ServiceFiles, type ServicesObserver } from '../service/observe.ts'
 import { childrenOfServices } from '../service/observed.ts'
 import type { ServiceInstallation } from '../service/settings.ts'
@@ -26,6 +27,8 @@ export type Observation<O extends Observed = Observed> = {
   observed: O
   passwords: Passwords | undefined
   serviceFiles: ServiceFiles
+  /** The login of the service `rest`, with its password. */
+  authenticator: DesiredAuthenticator | undefined
 }
 
 /** What was learnt of the instance before, which no object says. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
@@ -56,7 +59,11 @@ export async function observeInstance(
   const { passwords } = endpoint
   const { instance, owner, isAtRest, region } = member
   const { credentials } = endpoint.observed.children
-  const { services, files: serviceFiles } = await observeServices(observer, {
+  const {
+    services,
+    files: serviceFiles,
+    login: authenticator,
+  } = await observeServices(observer, {
     ...{ instance, owner, isAtRest, region, owned, credentials, passwords, keys },
     ...requested,
   })
@@ -75,6 +82,6 @@ export async function observeInstance(
       services,
       serviceChildren: childrenOfServices(services),
     },
-    ...{ passwords, serviceFiles },
+    ...{ passwords, serviceFiles, authenticator },
   }
 }

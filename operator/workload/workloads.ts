@@ -23,6 +23,7 @@ import { nextProbe } from '../member/postgres/next-probe.ts'
 import { createProber } from '../member/postgres/prober.ts'
 import { clientPath, targetAt } from '../member/postgres/target.ts'
 import { createGrowthRefusals, type GrowthRefusals } from '../member/storage/growth-refusals.ts'
+import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import type { Executor, Pass } from './act.ts'
 import type { Observation, PriorFacts } from './observe.ts'
 import type { Observed } from './observed.ts'
@@ -55,6 +56,7 @@ type ProbedPass = Omit<MemberPass, 'observed'> & {
   observed: ObservedMember &
     Partial<Pick<ObservedEndpoint, 'certificate' | 'credentials'>> & { children: { service?: Service | undefined } }
   passwords?: Passwords | undefined
+  authenticator?: DesiredAuthenticator | undefined
 }
 
 /** While a pass waits for gateways, it is repeated even without an event: a gateway may have died. */
@@ -216,11 +218,14 @@ class Workloads {
   }
 }
 
-const probeOf = ({ observed, passwords }: ProbedPass, { run, ready, probesWal, writeHangs }: PodFacts) => ({
+const probeOf = (
+  { observed, passwords, authenticator }: ProbedPass,
+  { run, ready, probesWal, writeHangs }: PodFacts,
+) => ({
   clientPath: clientPath(observed),
   run,
   ready,
-  passwords,
+  ...{ passwords, authenticator },
   mark: observed.credentials?.state === 'readable' ? observed.credentials.mark : undefined,
   commits: !probesWal,
   isUrgent: writeHangs,

@@ -9,7 +9,7 @@
 
 import type { Logger } from 'pino'
 import { databaseRoles, type Passwords } from '../../../sealing/credentials.ts'
-import type { PostgresObservation, PostgresTarget } from '../../postgres/administrator.ts'
+import type { DesiredAuthenticator, PostgresObservation, PostgresTarget } from '../../postgres/administrator.ts'
 import { slowReasons } from '../../postgres/errors.ts'
 import { markOfRole } from '../../postgres/marks.ts'
 import type { PostgresAnswer, PostgresFacts } from '../observed.ts'
@@ -25,6 +25,8 @@ export type ProbeRequest = {
   ready: boolean
   passwords: Passwords | undefined
   mark: string | undefined
+  /** The login of the service `rest` as it is to be. */
+  authenticator?: DesiredAuthenticator | undefined
   /** Nothing in the pod sees to it that WAL can be written: the probe does. */
   commits: boolean
   /** The digest of the files that should be in force. */
@@ -58,10 +60,14 @@ const probeTimeoutMs = 40_000
 const urgentTimeoutMs = 3_000
 
 /** What an observation comes to, without a login. */
-export function answerOf(observation: PostgresObservation, mark: string | undefined): PostgresAnswer {
+export function answerOf(
+  observation: PostgresObservation,
+  mark: string | undefined,
+  wanted?: DesiredAuthenticator,
+): PostgresAnswer {
   if (!observation.reachable) return { state: 'refused', reason: observation.reason, message: observation.message }
   if (observation.inRecovery) return { state: 'refused', reason: 'starting', message: 'Postgres is in recovery' }
-  const { roles, privilegesInOrder, applicationDatabase } = observation
+  const { roles, privilegesInOrder, applicationDatabase, authenticator } = observation
   const marked = databaseRoles.every(
     role => mark === undefined || roles[role].credentialsMark === markOfRole(mark, role),
   )
@@ -78,7 +84,10 @@ export function answerOf(observation: PostgresObservation, mark: string | undefi
     walPosition: observation.walPosition ?? undefined,
     checksumFailures: observation.checksumFailures ?? undefined,
     configuration: observation.configuration,
-    platformInOrder: observation.platformInOrder,
+    platformInOrder: observation.platformInOrder && authenticator?.inOrder !== false,
+    ...(authenticator === undefined || wanted === undefined
+      ? {}
+      : { authenticator: { ...authenticator, mark: wanted.mark } }),
     ...(observation.closed === undefined ? {} : { closed: observation.closed }),
   }
 }
@@ -117,11 +126,11 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
   const stopping = new AbortController()
 
   const take = async (request: ProbeRequest, isSuspected: boolean): Promise<PostgresAnswer> => {
-    const { key, access, target, passwords, mark, commits, isUrgent } = request
+    const { key, access, target, passwords, mark, authenticator, commits, isUrgent } = request
     const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : probeTimeoutMs)
     const signal = AbortSignal.any([stopping.signal, timeout])
-    const observation = await access.observe(target, { passwords, commits }, signal)
-    const answer = answerOf(observation, mark)
+    const observation = await access.observe(target, { passwords, commits, authenticator }, signal)
+    const answer = answerOf(observation, mark, authenticator)
     return answer.state === 'answered'
       ? withLogin(request, answer, isSuspected ? undefined : answers.get(key), signal)
       : answer

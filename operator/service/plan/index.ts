@@ -8,8 +8,9 @@ import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import type { ServiceAction } from '../actions.ts'
+import type { ServiceType } from '../configuration/index.ts'
 import { serviceBudgetDraft, serviceDraft, servicePolicyDraft, switchedAnnotation } from '../network.ts'
-import type { ObservedServices } from '../observed.ts'
+import type { Authenticator, ObservedServices } from '../observed.ts'
 import { leftovers, remove } from './leftovers.ts'
 import { reportOf, type ServicesReport } from './report.ts'
 import { type Rollout, rolloutsOf } from './rollout.ts'
@@ -35,11 +36,11 @@ export type ServicesPlan = ServicesReport & {
 /** How soon a Secret is read again that no cache follows. */
 const keysMs = 60_000
 
-/** `mayStart`: Postgres answers and its roles are in order. */
+/** `mayStart`: Postgres answers and its roles are in order. `authenticator`: as it was last seen. */
 export function planServices(
   observed: ObservedForServices,
   owner: Owner,
-  { mayStart, now }: { mayStart: boolean; now: number },
+  { mayStart, authenticator, now }: { mayStart: boolean; authenticator: Authenticator | undefined; now: number },
 ): ServicesPlan {
   const { services, instance, podSettings } = observed
   const ready = conditionOf(instance.status, 'ServicesReady')
@@ -48,15 +49,19 @@ export function planServices(
   const { suspended } = instance.spec
   const left = leftovers(services, owner, rollouts, { suspended, now })
   const routed = isRouted(services, owner, rollouts, suspended)
-  const report = reportOf(services, rollouts, { suspended, routed, isClearing: left.isClearing })
-  const runs = mayStart && !suspended
+  const report = reportOf(services, rollouts, {
+    ...{ suspended, routed, authenticator, before: ready },
+    isClearing: left.isClearing,
+  })
+  /** `rest` cannot log in before its role exists. */
+  const mayRun = (type: ServiceType) => mayStart && (type !== 'rest' || hasLogin(services, authenticator))
   return {
     ...report,
     actions: [
       ...minting(services),
       ...rollouts.flatMap(rollout => [
         ...networking(observed, owner, rollout, now),
-        ...(suspended ? [] : workload(observed, rollout, runs)),
+        ...(suspended ? [] : workload(observed, rollout, mayRun(rollout.desired.type))),
       ]),
       ...routeActions(observed, owner, rollouts, suspended),
       ...left.actions,
@@ -74,6 +79,9 @@ export function planServices(
 /** Whether the desired workload does not serve yet, and has not failed. */
 const isUnderWay = ({ progress, desired, selected }: Rollout): boolean =>
   progress?.state !== 'failed' && (progress?.state !== 'ready' || selected !== desired.digest)
+
+const hasLogin = ({ login }: ObservedServices, authenticator: Authenticator | undefined): boolean =>
+  login !== undefined && authenticator?.mark === login.mark && authenticator.inOrder && authenticator.role === 'ours'
 
 const minting = ({ requested }: ObservedServices): ServiceAction[] =>
   requested.flatMap(({ config: { serviceId }, unminted }) =>

@@ -1,7 +1,7 @@
 /** What the status of an owner reports of its services. Pure. */
-import type { ServiceStatus } from '../../../crds/index.ts'
+import type { Condition, ServiceStatus } from '../../../crds/index.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
-import type { ObservedServices, RequestedService } from '../observed.ts'
+import type { Authenticator, ObservedServices, RequestedService } from '../observed.ts'
 import { portOf } from '../route.ts'
 import type { Rollout } from './rollout.ts'
 
@@ -19,7 +19,14 @@ export type ServicesReport = {
 
 type Found = { type: string; state: ServiceStatus['state']; reason: string; why: string }
 
-type Circumstances = { suspended: boolean; routed: boolean; isClearing: boolean }
+type Circumstances = {
+  suspended: boolean
+  routed: boolean
+  isClearing: boolean
+  authenticator: Authenticator | undefined
+  /** The condition as it was. */
+  before: Condition | undefined
+}
 
 export function reportOf(
   services: ObservedServices,
@@ -32,12 +39,12 @@ export function reportOf(
   if (requested.length === 0) return { ...none, pending: clearing }
   if (installation.image === undefined)
     return { ...none, finding: no('NotAvailable', 'this installation names no image of services'), pending: clearing }
-  const found = requested.map(request => stateOf(request, rollouts, circumstances.suspended))
+  const found = requested.map(request => stateOf(request, rollouts, circumstances))
   const status = requested.map((request, index) => statusOf(services, request, found[index]?.state ?? 'pending'))
   if (circumstances.suspended)
     return { ...none, status, finding: no('Suspended', 'the database is suspended'), pending: clearing }
   const failed = found.filter(({ state }) => state === 'failed')
-  const finding = findingOf(found, circumstances)
+  const finding = findingOf(found, requested, circumstances)
   return {
     ...{ status, finding, hasFailed: failed.length > 0 },
     pending: finding.status === 'True' ? clearing : pendingOf(finding, found),
@@ -46,11 +53,16 @@ export function reportOf(
 
 const rolling = 'RollingOut'
 
-function stateOf({ config, rendering }: RequestedService, rollouts: readonly Rollout[], suspended: boolean): Found {
+function stateOf(
+  { config, rendering }: RequestedService,
+  rollouts: readonly Rollout[],
+  { suspended, authenticator }: Circumstances,
+): Found {
   const type = config.serviceType
   const found = (state: Found['state'], why: string, reason: string = rolling): Found => ({ type, state, reason, why })
   if (rendering.state === 'refused') return found('failed', rendering.message, rendering.reason)
   if (rendering.state === 'awaited') return found('pending', rendering.message)
+  if (type === 'rest' && authenticator?.role === 'foreign') return found('failed', foreignRole, 'RoleTaken')
   const rollout = rollouts.find(({ desired }) => desired.type === type)
   if (suspended || rollout?.progress === undefined) return found('pending', 'waiting for Postgres')
   const { progress, selected, desired } = rollout
@@ -70,7 +82,11 @@ function statusOf(
 
 const listed = (found: readonly Found[]): string => found.map(({ type, why }) => `${type}: ${why}`).join('; ')
 
-function findingOf(found: readonly Found[], { routed }: Circumstances): Finding {
+function findingOf(
+  found: readonly Found[],
+  requested: readonly RequestedService[],
+  { routed, authenticator, before }: Circumstances,
+): Finding {
   const failed = found.filter(({ state }) => state === 'failed')
   if (failed.length > 0) {
     const [first] = failed
@@ -80,8 +96,32 @@ function findingOf(found: readonly Found[], { routed }: Circumstances): Finding 
   const pending = found.filter(({ state }) => state === 'pending')
   if (pending.length > 0) return no(rolling, listed(pending))
   if (!routed) return no(rolling, 'waiting for every gateway to apply the route of the services')
-  return yes('Running', 'the services run')
+  return anonymousFinding(requested, authenticator, before) ?? yes('Running', 'the services run')
 }
+
+const foreignRole = 'a user created a role named authenticator, by which rest would log in: rename it'
+
+/** Requests with a token are served all the same. What was found stays until Postgres is looked at again. */
+function anonymousFinding(
+  requested: readonly RequestedService[],
+  authenticator: Authenticator | undefined,
+  before: Condition | undefined,
+): Finding | undefined {
+  const role = requested.find(({ config }) => config.rest !== undefined)?.config.rest?.dbAnonRole
+  if (role === undefined) return undefined
+  const seen = authenticator?.anonymousRoles[role]
+  if (seen === undefined)
+    return before?.status === 'True' && before.reason in anonymousReasons
+      ? yes(before.reason, before.message)
+      : undefined
+  if (seen.kind === 'missing')
+    return yes('AnonymousRoleMissing', `rest: there is no role ${role} for requests without a token: create it`)
+  if (seen.kind === 'refused')
+    return yes('AnonymousRoleRefused', `rest: requests without a token are refused, since ${seen.reason}`)
+  return undefined
+}
+
+const anonymousReasons = { AnonymousRoleMissing: true, AnonymousRoleRefused: true }
 
 /** The operation that waits for services goes on as long as one of them may still come up. */
 function pendingOf({ reason, message }: Finding, found: readonly Found[]): PendingServices {

@@ -57,7 +57,8 @@ function rolloutOf(
   if (rendering.state !== 'rendered' || image === undefined) return []
   const type = config.serviceType
   const { pod } = rendering
-  const workload = { owner, type, image, pod, pods: podSettings, replicas: settings.replicas[type] }
+  const anonymousRole = config.rest?.dbAnonRole
+  const workload = { owner, type, image, pod, pods: podSettings, replicas: settings.replicas[type], anonymousRole }
   const digest = workloadDigest(workload)
   const observed = services.objects.workloads.find(found => found.type === type && found.digest === digest)
   const progress =

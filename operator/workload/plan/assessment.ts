@@ -232,7 +232,11 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
   const ready = readyFinding(observed, desired, findings, fatal)
   // Nothing can be made before the spec is right: Ready alone says what is wrong with it.
   const isUnknown = isUnbegun(observed) && unknownIn(observed, desired) !== undefined
-  const services = planServices(observed, owner, { mayStart: !fatal && mayStartServices(observed, answered), now })
+  const services = planServices(observed, owner, {
+    mayStart: !fatal && mayStartServices(observed, answered),
+    authenticator: answered?.authenticator,
+    now,
+  })
   const ofServices = services.finding ? { ServicesReady: services.finding } : {}
   return {
     ...{ members, endpoint, desired, fatal, answered, autogrown, services },

@@ -2,7 +2,7 @@
 
 import { rolesToRevert } from '../../endpoint/plan/rotation.ts'
 import type { DesiredMember } from '../../member/plan/desired.ts'
-import { isOwn, presentAnswer } from '../../member/postgres/answer.ts'
+import { type Answered, isOwn, presentAnswer } from '../../member/postgres/answer.ts'
 import { awaitsReload } from '../../member/postgres/plan/configuration.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import type { Action } from '../actions.ts'
@@ -52,6 +52,14 @@ function isSettled({ instance, isAtRest, pod }: Observed): boolean {
   return (pod?.startedAt ?? Number.POSITIVE_INFINITY) < Date.parse(ready.lastTransitionTime)
 }
 
+/** Whether the role by which the service `rest` logs in was seen as it is to be. */
+export function isLoginInOrder({ services: { login } }: Observed, { authenticator }: NonNullable<Answered>): boolean {
+  // What was asked of a login that nobody wants any more does not say whether it is locked.
+  if (login === undefined) return authenticator === undefined
+  const isKnown = authenticator?.mark === login.mark && authenticator.inOrder
+  return isKnown && login.anonymousRoles.every(role => role in authenticator.anonymousRoles)
+}
+
 /** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
 export function awaitsPostgres(observed: Observed, { desired }: { desired: Pick<DesiredMember, 'restarts'> }): boolean {
   const { pod, postgres, credentials, certificate, keys } = observed
@@ -70,6 +78,7 @@ export function awaitsPostgres(observed: Observed, { desired }: { desired: Pick<
     answer.walHangs ||
     answer.closed !== undefined ||
     !answer.rolesInOrder ||
+    !isLoginInOrder(observed, answer) ||
     answer.login === 'refused' ||
     answer.login === 'unreachable' ||
     postgres?.mark !== mark

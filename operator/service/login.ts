@@ -1,0 +1,39 @@
+/** The login of `rest`: the role `authenticator`, whose password the operator mints, and the roles that requests without a token have. */
+import type { Cluster } from '../../cluster/index.ts'
+import { ClusterError } from '../../cluster/index.ts'
+import { childNames, type ServiceConfig } from '../../crds/index.ts'
+import { openMinted } from '../../sealing/service-keys.ts'
+import type { InstallationKeys } from '../keys.ts'
+import type { Owner } from '../objects/ownership.ts'
+import type { DesiredAuthenticator } from '../postgres/administrator.ts'
+import { anonymousRoleAnnotation } from './deployment.ts'
+import type { ServiceLogin, ServiceObjects } from './observed.ts'
+
+/** Also of the workloads that are being replaced, since they still serve. */
+export function loginOf(
+  owner: Owner,
+  configs: readonly ServiceConfig[],
+  { minted, workloads }: ServiceObjects,
+): ServiceLogin | undefined {
+  const config = configs.find(({ serviceType }) => serviceType === 'rest')
+  const name = config && childNames.serviceSecret(owner.id, config.serviceId)
+  const secret = minted.find(({ metadata }) => metadata.name === name)
+  if (config?.rest === undefined || secret === undefined) return undefined
+  const before = workloads.flatMap(({ deployment }) => deployment.metadata.annotations?.[anonymousRoleAnnotation] ?? [])
+  const anonymousRoles = [...new Set([config.rest.dbAnonRole, ...before])]
+  return { secret: secret.metadata.name, mark: secret.metadata.uid ?? '', anonymousRoles }
+}
+
+/** The password that the cluster has now. @throws ClusterError `Conflict` if its Secret is not what it was; SealError */
+export async function readLogin(
+  cluster: Cluster,
+  { sealingKey }: InstallationKeys,
+  namespace: string,
+  { secret: name, mark, anonymousRoles }: ServiceLogin,
+): Promise<DesiredAuthenticator> {
+  const secret = await cluster.get('Secret', { namespace, name })
+  const password =
+    secret?.metadata.uid === mark && sealingKey !== undefined ? openMinted(sealingKey, secret, 'password') : undefined
+  if (password === undefined) throw new ClusterError('Conflict', `Secret ${name} is not what it was`)
+  return { password, mark, anonymousRoles }
+}
