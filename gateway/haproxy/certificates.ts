@@ -75,7 +75,9 @@ export class PushedCertificates {
     }
     if (!isNew) return undefined
     const listed = await this.#ask(`add ssl crt-list ${this.#paths.certificates} ${name}`)
-    return listed.endsWith('Success!') ? undefined : listed
+    if (listed.endsWith('Success!')) return undefined
+    await this.#ask(`del ssl cert ${name}`)
+    return listed
   }
 
   /** The default certificate stays: the listener needs one. */

@@ -4,7 +4,8 @@ import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { connect, type TLSSocket } from 'node:tls'
 
-export type Listener = { host: string; port: number; ca: string }
+/** `ca`: of its certificate, which is not verified without. */
+export type Listener = { host: string; port: number; ca?: string }
 export type Asked = {
   path: string
   /** The host name of the handshake, and of the request unless `headers.host` says otherwise. `''`: by address. */
@@ -21,7 +22,7 @@ export type Answer = { status: number; headers: IncomingMessage['headers']; body
 export async function open(listener: Listener, asked: Asked): Promise<IncomingMessage> {
   const { path, name = '', method = 'GET', headers = {}, body, from } = asked
   const sent = request({
-    ...{ host: listener.host, port: listener.port, ca: listener.ca, path, method, agent: false },
+    ...{ ...listener, path, method, agent: false, rejectUnauthorized: listener.ca !== undefined },
     ...(from === undefined ? {} : { localAddress: from }),
     // Certificates of tests name no loopback address.
     ...{ servername: name, checkServerIdentity: () => undefined },
@@ -42,7 +43,7 @@ export async function ask(listener: Listener, asked: Asked): Promise<Answer> {
 /** A TLS connection on which bytes are sent as they are. */
 export async function dialTls(listener: Listener, name: string, from?: string): Promise<TLSSocket> {
   const socket = connect({
-    ...{ host: listener.host, port: listener.port, ca: listener.ca, checkServerIdentity: () => undefined },
+    ...{ ...listener, rejectUnauthorized: listener.ca !== undefined, checkServerIdentity: () => undefined },
     ...(from === undefined ? {} : { localAddress: from }),
     ...(name === '' ? {} : { servername: name }),
   })

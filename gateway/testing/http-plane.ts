@@ -373,7 +373,7 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
           else if (isGone) expect(status).toBe(503)
           else expect([status, JSON.parse(body).url]).toEqual([200, expected.place.target])
         }),
-        { numRuns: 300 },
+        { numRuns: process.env.ESPALIER_SOAK ? 2_000 : 100 },
       )
     }, 30_000)
 
