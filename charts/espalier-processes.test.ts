@@ -117,6 +117,28 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
+  test('what is said of services reaches the operator', () => {
+    const configurationOf = (...flags: string[]) => {
+      const { data } = named(rendered([...minimal, ...flags]), 'ConfigMap', 'espalier-operator-configuration')
+      return operatorConfiguration.parse(parse(data['operator.yaml']))
+    }
+    const { images, services } = configurationOf()
+    expect(images.services).toMatch(/^registry\.test\/espalier:/)
+    expect(services).toEqual(operatorConfiguration.shape.services.parse({}))
+    const egress = [{ cidr: '10.0.0.0/8', except: ['10.96.0.0/12'] }]
+    const resources = { rag: { requests: { cpu: '50m' }, limits: { memory: '512Mi' } } }
+    const changed = configurationOf(
+      ...set('services.image=registry.test/services:1', 'services.baseUrls.openai=http://10.0.0.9:8000'),
+      ...['--set', 'services.replicas.rest=2', '--set-json', `services.egress=${JSON.stringify(egress)}`],
+      ...['--set-json', `services.resources=${JSON.stringify(resources)}`],
+    )
+    expect(changed.images.services).toBe('registry.test/services:1')
+    expect(changed.services).toMatchObject({
+      ...{ replicas: { mcp: 1, rest: 2, rag: 1 }, egress, baseUrls: { openai: 'http://10.0.0.9:8000' } },
+      resources: { rag: { requests: { cpu: '50m', memory: '96Mi' }, limits: { memory: '512Mi' } } },
+    })
+  })
+
   test('the bootstrap is told every size as it will be applied, and looks before it changes anything', () => {
     const objects = rendered(minimal)
     const { args } = named(objects, 'Job', 'espalier-bootstrap').spec.template.spec.containers[0]

@@ -56,6 +56,9 @@ const listed: Record<string, unknown> = {
   ports: [7443],
   apiFrom: [{ podSelector: {} }],
   metricsFrom: [{ podSelector: {} }],
+  resources: { rag: { limits: { memory: '777Mi' } } },
+  baseUrls: { openai: 'http://models.test:8080' },
+  egress: [{ cidr: '203.0.113.0/24' }],
   regions: [{ name: 'eu', domain: 'db.example.com', gateway: {} }],
 }
 const texts: Record<string, unknown> = {
