@@ -32,7 +32,7 @@ const services = [
       embedding_model: 'm',
       embedding_api_key: 'k',
       init_tokens: 't',
-      init_users: 'a:b',
+      init_users: 'ada:password',
     },
     port: 'ignored',
     public_domain: 1,

@@ -8,7 +8,7 @@ import { isSealed, open, seal, secretPlace } from './credentials.ts'
 export const serviceKeysComponent = 'service-keys'
 
 /** The fields of a service as a whole. */
-export const serviceKeyFields = [
+const serviceKeyFields = [
   'embedding_api_key',
   'init_tokens',
   'init_users',
@@ -16,11 +16,11 @@ export const serviceKeyFields = [
   'embedding_llm_api_key',
   'completion_llm_api_key',
 ] as const
-export type ServiceKeyField = (typeof serviceKeyFields)[number]
+type ServiceKeyField = (typeof serviceKeyFields)[number]
 
 /** The models that a rag service, or one of its pipelines, can have a key for. */
 export const ragModels = ['embedding_llm', 'completion_llm'] as const
-export type RagModel = (typeof ragModels)[number]
+type RagModel = (typeof ragModels)[number]
 
 /** The field with the key of a model: the service's, or a pipeline's own. */
 export const modelKeyField = (model: RagModel, pipeline?: string): string =>
@@ -41,7 +41,7 @@ export const withoutKeysOfSource = (keys: ServiceKeys): ServiceKeys =>
   Object.fromEntries(Object.entries(keys).filter(([field]) => !notOnBranches.includes(field)))
 
 /** What the operator mints for a service, in the Secret `childNames.serviceSecret`: `token` for mcp and rag, `password` for rest. */
-export const mintedFields = ['token', 'password'] as const
+const mintedFields = ['token', 'password'] as const
 export type MintedField = (typeof mintedFields)[number]
 
 type StoredSecret = {

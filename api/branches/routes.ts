@@ -133,7 +133,7 @@ function addRead(app: App, context: ApiContext): void {
       tag: 'branches',
       summary: 'Read a branch',
       description:
-        '`connection` is present while the branch is `available` and the role of `user_type` has a password.',
+        '`connection` is present while the branch is `available` and the role of `user_type` has a password. Tokens and keys of services that can be read are returned here only.',
       success: { status: 200, description: 'The branch.', shape: branchShape, headers: ['ETag', 'Preference-Applied'] },
       errors: [400, 404],
       takes: ['If-None-Match', 'Prefer'],

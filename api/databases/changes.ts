@@ -49,7 +49,7 @@ function addUpdate(app: App, context: ApiContext, singles: Singles): void {
       tag: 'databases',
       summary: 'Change a database',
       description:
-        'Changes the fields that are given. A new allowlist takes effect once every gateway has it; until then the status is `modifying`. All else takes effect at once. Answers 409 while another operation is running.',
+        'Changes the fields that are given. A new allowlist takes effect once every gateway has it; until then the status is `modifying`. Changed services go on with their previous configuration until the new one serves; until then the status is `modifying`, and `degraded` afterwards where one did not come up. All else takes effect at once. Answers 409 while another operation is running.',
       success: {
         status: 200,
         description: 'The changed database.',

@@ -100,7 +100,7 @@ function addRead(app: App, context: ApiContext, singles: Singles): void {
       tag: 'databases',
       summary: 'Read a database',
       description:
-        '`connection` is present once the database has an address and the role of `user_type` has a password.',
+        '`connection` is present once the database has an address and the role of `user_type` has a password. Tokens and keys of services that can be read are returned here only.',
       success: {
         status: 200,
         description: 'The database.',

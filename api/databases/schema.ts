@@ -14,7 +14,7 @@ const statusDescription =
 const protectionDescription = '`true` refuses the deletion of the database.'
 const displayNameDescription = 'A name for people, at most 25 characters.'
 const optionsDescription = 'Strings of your own, at most 32 of at most 64 characters. They change nothing.'
-const servicesDescription = 'Services are not available in this version: only an empty list is taken.'
+const servicesDescription = 'The services that run beside the database: at most one each of mcp, rest and rag.'
 
 export const databaseShape = output(
   'ManagedDatabase',
@@ -119,7 +119,11 @@ export const updateDatabaseInput = input(
       ip_allowlist: allowlistInput.optional().describe('Replaces the rules. An empty list closes the endpoint.'),
       options: options.optional().describe(`Replaces the options. ${optionsDescription}`),
       storage: storageInput.optional(),
-      services: serviceInputs.optional().describe(`Replaces the services. ${servicesDescription}`),
+      services: serviceInputs
+        .optional()
+        .describe(
+          `Replaces the services: one that the list does not name is removed. An existing one is recognised by its type and keeps what is left out. ${servicesDescription}`,
+        ),
     })
     .meta({
       description: 'What to change. A field that is left out stays as it is.',

@@ -12,7 +12,17 @@ import {
   restServiceConfig,
 } from '../../crds/index.ts'
 import { both, input, output } from '../schemas/components.ts'
-import { anonymousRoleRule, originRule, originsRule, schemasRule, textRule, tokensRule, usersRule } from './rules.ts'
+import {
+  anonymousRoleRule,
+  claimPathRule,
+  jwtSecretRule,
+  originRule,
+  originsRule,
+  schemasRule,
+  textRule,
+  tokensRule,
+  usersRule,
+} from './rules.ts'
 
 const mcp = mcpServiceConfig.shape
 const rest = restServiceConfig.shape
@@ -113,11 +123,13 @@ export const restInput = input(
       db_schemas: rest.dbSchemas.superRefine(textRule(schemasRule)).describe(restDescriptions.schemas),
       db_anon_role: rest.dbAnonRole.superRefine(textRule(anonymousRoleRule)).describe(restDescriptions.role),
       jwt_audience: removable(rest.jwtAudience.unwrap()).describe(restDescriptions.audience),
-      jwt_role_claim_key: removable(rest.jwtRoleClaimKey.unwrap()).describe(restDescriptions.claim),
+      jwt_role_claim_key: removable(rest.jwtRoleClaimKey.unwrap().superRefine(textRule(claimPathRule))).describe(
+        restDescriptions.claim,
+      ),
       cors_origins: removable(rest.corsOrigins.unwrap().superRefine(textRule(originsRule))).describe(
         restDescriptions.origins,
       ),
-      jwt_secret: removable(z.string().min(32).max(4096))
+      jwt_secret: removable(z.string().min(32).max(4096).superRefine(textRule(jwtSecretRule)))
         .meta({ writeOnly: true })
         .describe(
           'The secret that tokens are verified with, at least 32 characters. It is never returned. Omitted: an existing service keeps its secret. Null removes it.',

@@ -1,6 +1,7 @@
 /** What texts of a configuration must be like: each function returns the rule that a text breaks, or undefined. */
 import type { z } from 'zod'
 import { reservedRoles } from '../../crds/index.ts'
+import { parseRolePath, RolePathError } from '../../values/role-path.ts'
 
 type Rule = (text: string) => string | undefined
 
@@ -72,3 +73,18 @@ export const originsRule: Rule = text =>
   parts(text).every(one => originRule(one) === undefined)
     ? undefined
     : 'must be origins separated by commas, for example https://app.example.com, or *'
+
+/** The path to the claim that names the role, as `rest` reads it. */
+export const claimPathRule: Rule = text => {
+  try {
+    parseRolePath(text)
+    return undefined
+  } catch (error) {
+    if (error instanceof RolePathError) return error.message
+    throw error
+  }
+}
+
+/** A public key taken for a passphrase would let everybody who knows it sign tokens. */
+export const jwtSecretRule: Rule = text =>
+  text.includes('-----BEGIN ') ? 'must not be a key in PEM form: give it as a JSON Web Key' : undefined

@@ -5,12 +5,13 @@
  */
 import { hash } from 'node:crypto'
 import { compactVerify } from 'jose'
+import { followRolePath, type RolePath } from '../../values/role-path.ts'
 import { SieveCache } from '../cache/sieve.ts'
 import { bearerToken } from './bearer.ts'
 import { type Claims, checkClaims, parseClaims, roleName } from './claims.ts'
 import { AuthenticationError, undecodable } from './errors.ts'
 import { parseSecret, suitableKeys, type VerificationKey } from './keys.ts'
-import { followRolePath, parseRolePath, type RolePath } from './role-path.ts'
+import { parseRolePath } from './role-path.ts'
 import { parseToken, type Token } from './token.ts'
 
 export type AuthenticatorSettings = {

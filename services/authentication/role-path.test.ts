@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { followRolePath, parseRolePath } from './role-path.ts'
+import { followRolePath } from '../../values/role-path.ts'
+import { parseRolePath } from './role-path.ts'
 
 const claims = {
   role: 'author',

@@ -2,7 +2,7 @@
  * Paths of RFC 9535 for `roleClaimKey`, as PostgREST 16 takes them: `$.role`, `$['https://example.com/roles'][0]`, `$.groups[?@ == 'web']`. All of the
  * language but its functions (`length`, `match` and so on), which are refused: a pattern in a path would have to be safe against the texts in tokens.
  */
-import { isRecord } from '../../values/record.ts'
+import { isRecord } from './record.ts'
 
 type Selector =
   | { readonly kind: 'name'; readonly name: string }
