@@ -13,6 +13,7 @@ import { startDatabaseController } from './managed-database/controller.ts'
 import type { PostgresAccess } from './member/postgres/access.ts'
 import type { Trust } from './pki/trust.ts'
 import { startRegionController } from './region/controller.ts'
+import { startHttpsCertificates } from './region/https-certificates.ts'
 import { startRestoreController } from './restore/controller.ts'
 import { startSystemCertificates, type WantedCertificates } from './system-certificates/index.ts'
 import { startTaskController } from './task/controller.ts'
@@ -78,7 +79,8 @@ function startInstallation({ common, shared: { configuration, keys, wanted }, ev
   const { caches } = common
   const pullSecrets = configuration.pods.imagePullSecrets.map(({ name }) => name)
   return [
-    startRegionController({ ...common, events }),
+    startRegionController({ ...common, events, keys }),
+    startHttpsCertificates({ ...common, keys }),
     startTaskController({
       ...common,
       workers: fewWorkers,

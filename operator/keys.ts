@@ -4,10 +4,11 @@
  * nothing else.
  */
 import type { Secret } from '../cluster/index.ts'
-import { canonicalJson, systemNamespace } from '../crds/index.ts'
+import { canonicalJson, labels, systemNamespace } from '../crds/index.ts'
 import {
   authoritySecret,
   authorityStateSecret,
+  gatewayHttpsSecret,
   nextAuthoritySecret,
   sealingKeySecret,
   systemCertificates,
@@ -17,6 +18,9 @@ import type { Authority } from './pki/index.ts'
 import type { Trust } from './pki/trust.ts'
 
 export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Trust | undefined }
+
+/** On a Secret of the system namespace, as component: a region may name it as the source of its certificate. */
+export const regionCertificateComponent = 'gateway-certificate'
 
 type Cache = { get(key: { namespace: string; name: string }): Secret | undefined }
 
@@ -32,12 +36,14 @@ export const isInstallationKey = (name: string): boolean => installationKeys.inc
 const certificates: ReadonlySet<string> = new Set(Object.values(systemCertificates))
 
 /**
- * Of the system namespace's Secrets the operator keeps the values of its keys and certificates, and of those named; of
- * others the name only.
+ * Of the system namespace's Secrets the operator keeps the values of its keys and certificates, of those named and of
+ * those that regions may name; of others the name only.
  */
 export function withoutForeignData(secret: Secret, named: ReadonlySet<string> = new Set()): Secret {
   const { managedFields: _, ...metadata } = secret.metadata
-  if (isInstallationKey(metadata.name) || certificates.has(metadata.name) || named.has(metadata.name))
+  const { name } = metadata
+  const isForRegion = name === gatewayHttpsSecret || metadata.labels?.[labels.component] === regionCertificateComponent
+  if (isForRegion || isInstallationKey(name) || certificates.has(name) || named.has(name))
     return { ...secret, metadata }
   return { apiVersion: secret.apiVersion, kind: secret.kind, metadata }
 }

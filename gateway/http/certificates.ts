@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Certificate } from '../../server/certificate.ts'
 
-export type ServedCertificates = { contextFor(serverName: string): SecureContext | undefined }
+type ServedCertificates = { contextFor(serverName: string): SecureContext | undefined }
 
 /** @throws Error where one is no PEM, or a key is not that of its certificate */
 export function serveCertificates(certificates: readonly Certificate[]): ServedCertificates {

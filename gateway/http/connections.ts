@@ -24,7 +24,7 @@ export type HttpConnection = {
 
 type Peer = { readonly remoteAddress?: string | undefined; readonly remotePort?: number | undefined }
 
-export type HttpConnections = {
+type HttpConnections = {
   accept(socket: Socket): void
   /** The connection below a TLS session; undefined where it is closed. */
   of(peer: Peer): HttpConnection | undefined

@@ -44,7 +44,7 @@ export type ExchangeContext = {
 /** Of either version. */
 export type ClientResponse = Http2ServerResponse & { flushHeaders(): void }
 
-export type Client = {
+type Client = {
   request: ClientSide
   response: ClientResponse
   /** Normalised. */

@@ -20,7 +20,7 @@ function* passing(headers: IncomingHttpHeaders): Generator<[string, string | str
   }
 }
 
-export type Forwarded = { host: string; address: string; prefix: string }
+type Forwarded = { host: string; address: string; prefix: string }
 
 /** The headers of a request to a service, but for those of its body. `withToken`: whether Authorization is for the service. */
 export function requestHeaders(

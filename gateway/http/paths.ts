@@ -7,7 +7,7 @@
 import type { ServiceType } from '../../routes/route.ts'
 
 /** The tool server of `mcp` and its bridge have ports of their own. */
-export type UpstreamKind = ServiceType | 'mcp-bridge'
+type UpstreamKind = ServiceType | 'mcp-bridge'
 
 export type Place = {
   upstream: UpstreamKind
@@ -18,7 +18,7 @@ export type Place = {
 }
 
 /** `database`: the id that the path names, where it names one. */
-export type AddressedPath = { database: string; target: string; prefix: string }
+type AddressedPath = { database: string; target: string; prefix: string }
 
 export const serviceOf = (upstream: UpstreamKind): ServiceType => (upstream === 'mcp-bridge' ? 'mcp' : upstream)
 

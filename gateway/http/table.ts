@@ -30,7 +30,7 @@ export type HostTable = {
   byId: ReadonlyMap<string, CompiledHost>
 }
 
-export type HostTableChange = { table: HostTable; problems: string[] }
+type HostTableChange = { table: HostTable; problems: string[] }
 
 export const noHosts: HostTable = { byName: new Map(), byId: new Map() }
 

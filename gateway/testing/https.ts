@@ -35,7 +35,7 @@ export const threeServices: HttpService[] = [
   service('rag', { tokenDigest: createHash('sha256').update(ragToken).digest('hex') }),
 ]
 
-export type Answer = {
+type Answer = {
   status: number
   headers: IncomingMessage['headers']
   trailers: IncomingMessage['trailers']

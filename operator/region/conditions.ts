@@ -9,10 +9,11 @@ import type { Served } from '../optional-informer.ts'
  * In the order in which they are listed; each there only while there is something to say.
  * - Maintenance: the region has a window. True: all is well; False: what is planned does not happen, and why.
  * - SnapshotsReady: a snapshot class is named. False: no hot backup can be taken, and why.
+ * - CertificateReady: the region serves HTTPS. False: its certificate cannot be issued or copied, and why.
  * - ClockTrusted: only while it is not: nothing is deleted by its age meanwhile.
  * - BackupsReady: only where an object store is named, and never True yet: nothing takes durable backups.
  */
-const conditionTypes = ['Maintenance', 'SnapshotsReady', 'ClockTrusted', 'BackupsReady'] as const
+const conditionTypes = ['Maintenance', 'SnapshotsReady', 'CertificateReady', 'ClockTrusted', 'BackupsReady'] as const
 type ConditionType = (typeof conditionTypes)[number]
 
 export type RegionFindings = Partial<Record<ConditionType, Finding>>

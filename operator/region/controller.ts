@@ -6,13 +6,16 @@
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
-import { canonicalJson, notAvailable, type Region, type Turn } from '../../crds/index.ts'
+import { canonicalJson, notAvailable, type Region, systemNamespace, type Turn } from '../../crds/index.ts'
+import { gatewayHttpsSecret } from '../../sealing/credentials.ts'
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
+import type { InstallationKeys } from '../keys.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { type Candidate, expiresAt } from '../objects/maintenance-turn.ts'
 import { withSince } from '../objects/since.ts'
 import { type Admission, admit, heldTurns } from './admission.ts'
+import { regionCertificate, storedCertificate } from './certificate.ts'
 import {
   clockFindings,
   notAvailableFindings,
@@ -24,6 +27,7 @@ import { type Window, windowAt } from './window.ts'
 
 type RegionControllerOptions = ControllerOptions & {
   events: EventRecorder
+  keys: () => InstallationKeys
 }
 
 /** Longest time between two passes of a region with a window: machines sleep, and clocks are set. */
@@ -77,6 +81,7 @@ class RegionController {
     const doubt = clock.doubt()
     const findings = {
       ...snapshotFindings(region, caches.snapshots.served),
+      ...this.#certificateFindings(region),
       ...notAvailableFindings(region.spec),
       ...clockFindings(doubt),
     }
@@ -99,6 +104,15 @@ class RegionController {
     const turns = [...held, ...granted]
     await this.#report(region, { Maintenance: findingOf(window, admission, doubt), ...findings }, turns)
     return wakeAfter([changeOf(window), now() + longestMs, nextExpiry(turns, now())], now())
+  }
+
+  #certificateFindings(region: Region): RegionFindings {
+    const { caches, keys, now } = this.#options
+    const secretNamed = (name: string) => caches.systemSecrets.get({ namespace: systemNamespace, name })
+    const stored = storedCertificate(secretNamed(gatewayHttpsSecret), region.metadata.name)
+    const named = region.spec.certificate && secretNamed(region.spec.certificate.secretName)
+    const certificate = regionCertificate(region, { authority: keys().authority, stored, named }, now)
+    return certificate === undefined ? {} : { CertificateReady: certificate.finding }
   }
 
   #candidateOf({ kind, namespace, name }: Turn): Candidate | undefined {
@@ -159,6 +173,7 @@ function follow({ caches, clock }: RegionControllerOptions, enqueue: (key: strin
   return [
     clock.onChange(all),
     caches.regions.onChange(({ object }) => enqueue(keyOf(object))),
+    caches.systemSecrets.onChange(all),
     caches.databases.onChange(ofCandidate),
     caches.branches.onChange(ofCandidate),
     caches.snapshots.onServed(all),
