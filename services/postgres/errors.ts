@@ -8,6 +8,8 @@ export class DatabaseError extends Error {
   readonly hint: string | null
   /** Where in the statement, in characters from 1. */
   readonly position: number | null
+  /** Whether Postgres ends the connection with it. */
+  readonly isFatal: boolean
 
   constructor(fields: ReadonlyMap<string, string>) {
     super(fields.get('M') ?? 'unknown error')
@@ -16,6 +18,7 @@ export class DatabaseError extends Error {
     this.detail = fields.get('D') ?? null
     this.hint = fields.get('H') ?? null
     this.position = fields.has('P') ? Number(fields.get('P')) : null
+    this.isFatal = fields.get('V') === 'FATAL'
   }
 }
 

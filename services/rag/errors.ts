@@ -11,6 +11,7 @@ export type RagErrorCode =
   | 'STREAMING_ERROR'
   | 'INTERNAL_ERROR'
   | 'OVERLOADED'
+  | 'DATABASE_UNAVAILABLE'
   | 'FORBIDDEN'
 
 const statuses: Readonly<Record<RagErrorCode, number>> = {
@@ -24,6 +25,7 @@ const statuses: Readonly<Record<RagErrorCode, number>> = {
   STREAMING_ERROR: 500,
   INTERNAL_ERROR: 500,
   OVERLOADED: 503,
+  DATABASE_UNAVAILABLE: 503,
   FORBIDDEN: 403,
 }
 

@@ -115,7 +115,7 @@ test('a connection that is ended from outside costs the request that ran on it, 
   await postgres.run(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)
   const answer = await slow
   await release()
-  expect([answer.status, codeOf(answer)]).toEqual([500, '57P01'])
+  expect([answer.status, codeOf(answer), answer.headers['retry-after']]).toEqual([503, '57P01', '1'])
   const next = await Promise.all(Array.from({ length: 10 }, () => service.ask('/notes')))
   expect(next.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200))
 })

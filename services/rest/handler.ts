@@ -1,6 +1,7 @@
 /** Answers a request by the state in force, and logs and counts what came of it. A stream is logged when it ends. */
 import type { Logger } from 'pino'
 import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
+import { withForwardedPrefix } from '../http/prefix.ts'
 import type { Pool } from '../postgres/pool.ts'
 import type { Loader } from './engine/loader.ts'
 import type { Metrics } from './engine/metrics.ts'
@@ -36,7 +37,8 @@ export class RequestHandler {
     const start = performance.now()
     const { state } = this.#parts.loader
     const answered = state === undefined ? this.#notLoaded() : await answerRequest(state, pool, request, body, signal)
-    const { response, role } = answered
+    const { role } = answered
+    const response = withForwardedPrefix(answered.response, request)
     const { method, path } = request
     const status = signal.aborted ? clientGone : response.status
     const seconds = (performance.now() - start) / 1_000

@@ -7,8 +7,9 @@ import { join } from 'node:path'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { serviceConfig } from '../../../crds/services.ts'
+import { until } from '../../../services/testing/client.ts'
 import { createAdministrator } from '../../postgres/administrator.ts'
-import { connectAs, type RunningPostgres, startPostgres } from '../../postgres/testing/postgres.ts'
+import { connectAs, type RunningPostgres, runPostgres, startPostgres } from '../../postgres/testing/postgres.ts'
 import { configurationDirectory, renderService, type ServiceContainer, type ServiceInput } from './index.ts'
 
 const isSoak = process.env.ESPALIER_SOAK === '1'
@@ -19,6 +20,8 @@ const signal = new AbortController().signal
 
 let server: RunningPostgres
 let folder: string
+/** By container: runs its startup probe. */
+const probes = new Map<string, () => number | null>()
 const running: { name: string; child: ChildProcess; log: () => string }[] = []
 
 if (isSoak) describeServers()
@@ -49,7 +52,8 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   for (const { child } of running) child.kill('SIGKILL')
-  await server?.stop()
+  await server?.kill()
+  if (server !== undefined) rmSync(server.mounts.root, { recursive: true, force: true })
   if (folder !== undefined) rmSync(folder, { recursive: true })
 })
 
@@ -133,6 +137,7 @@ async function start(type: keyof typeof configs, address: string): Promise<Recor
     running.push({ name: container.name, child, log: () => log })
     const [, ...probe] = container.startupProbe.exec.map(place)
     const ready = () => spawnSync(process.execPath, [program, ...probe], { env, encoding: 'utf8' })
+    probes.set(container.name, () => ready().status)
     let last = ready()
     while (last.status !== 0 && performance.now() - from < 30_000 && child.exitCode === null) last = ready()
     if (last.status !== 0) throw new Error(`${container.name}: ${last.stderr}\n${log}`)
@@ -158,6 +163,38 @@ function describeServers(): void {
     const answer = await fetch('http://127.9.1.1:3000/people')
     expect(await answer.json()).toEqual([{ id: 7 }])
   }, 60_000)
+
+  test('a restart of Postgres costs no more than 503 with Retry-After, and no server its pool', async () => {
+    const from = performance.now()
+    const seen = new Map<string, number>()
+    let last = ''
+    let isOver = false
+    const load = async () => {
+      while (!isOver) {
+        const answer = await fetch('http://127.9.1.1:3000/people', { signal: AbortSignal.timeout(15_000) })
+        await answer.text()
+        last = `${answer.status} ${answer.headers.has('retry-after') ? 'retry' : ''}`
+        seen.set(last, (seen.get(last) ?? 0) + 1)
+      }
+    }
+    const loads = Array.from({ length: 4 }, load)
+    await until(() => seen.size > 0)
+    await server.kill('SIGINT')
+    await until(() => last !== '200 ')
+    const { kill } = await runPostgres(server.mounts, { major: '18', settings: { port: String(server.port) } })
+    server = { ...server, kill }
+    await until(() => last === '200 ')
+    const back = performance.now() - from
+    isOver = true
+    await Promise.all(loads)
+    expect([...seen.keys()].sort()).toEqual(['200 ', '503 retry'])
+    expect(back).toBeLessThan(20_000)
+    for (const { name } of running) {
+      const probe = probes.get(name)
+      await expect.poll(() => probe?.(), { timeout: 20_000, interval: 200 }).toBe(0)
+    }
+    expect(running.map(({ child }) => child.exitCode)).toEqual(running.map(() => null))
+  }, 90_000)
 
   test('each server stops in order', async () => {
     for (const { name, child } of running) {

@@ -16,8 +16,10 @@ export const isUnreachable = (message: unknown): boolean =>
 
 /** A table or what it is made of has changed since it was described, or a statement since it was prepared. */
 const changed = new Set(['42P01', '42703', '42704', '42P10', '42883', '0A000', '26000', '42P05', '3F000'])
+/** Postgres stops or starts. */
+const stopped = new Set(['57P01', '57P02', '57P03', '08006'])
 /** The database has ended the connection, or the snapshot on a standby. */
-const ended = new Set(['57P01', '57P02', '57P03', '40001', '08006'])
+const ended = new Set([...stopped, '40001'])
 
 /** Whether the same search may succeed once the tables have been described anew. Searches write nothing, so that any may run again. */
 export const isWorthRetrying = (error: unknown): boolean =>
@@ -38,7 +40,8 @@ export function asRagError(error: unknown, signal: AbortSignal): unknown {
   if (error instanceof AcquisitionTimeout) {
     return new RagError('REQUEST_TIMEOUT', messages.busy, error)
   }
-  if (error instanceof ConnectionFailure) return new RagError('EXECUTION_ERROR', messages.unreachable, error)
+  if (error instanceof ConnectionFailure || (error instanceof DatabaseError && stopped.has(error.sqlState)))
+    return new RagError('DATABASE_UNAVAILABLE', messages.unreachable, error)
   if (!(error instanceof DatabaseError)) return error
   if (error.sqlState === '57014')
     return new RagError('REQUEST_TIMEOUT', 'the database took too long for the search', error)

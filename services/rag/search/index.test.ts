@@ -437,7 +437,11 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     await postgres?.run('ALTER TABLE gone RENAME TO brief')
     expect((await search()).documents).toEqual(documents)
     await postgres?.crash()
-    await expect(search()).rejects.toMatchObject({ code: 'EXECUTION_ERROR', message: 'the database cannot be reached' })
+    await expect(search()).rejects.toMatchObject({
+      code: 'DATABASE_UNAVAILABLE',
+      message: 'the database cannot be reached',
+      status: 503,
+    })
     expect(await one.health(never)).toMatchObject({ reachable: false })
     await postgres?.start()
     expect((await search()).documents).toEqual(documents)

@@ -31,5 +31,5 @@ export function renderError(error: unknown): HttpResponse {
     return errorAnswer({ code, message, status }, headers)
   }
   const known = ragErrorOf(error)
-  return errorAnswer(known, known.code === 'OVERLOADED' ? [['Retry-After', '1']] : [])
+  return errorAnswer(known, known.status === 503 ? [['Retry-After', '1']] : [])
 }

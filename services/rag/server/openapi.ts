@@ -59,7 +59,10 @@ const queryOperation = {
     413: error('REQUEST_TOO_LARGE: the body has more than 1 MiB'),
     415: error('INVALID_REQUEST: the body is not application/json'),
     500: error('EXECUTION_ERROR: the database or a provider failed. INTERNAL_ERROR: unexpected'),
-    503: error('OVERLOADED: the pipeline answers as many requests as it may', retryAfter),
+    503: error(
+      'OVERLOADED: the pipeline answers as many requests as it may. DATABASE_UNAVAILABLE: the database cannot be reached',
+      retryAfter,
+    ),
     504: error('REQUEST_TIMEOUT'),
   },
 }

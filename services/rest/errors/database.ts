@@ -40,7 +40,9 @@ const statuses = new Map<string, number>([
   ['XX', 500],
 ])
 
-function statusOf({ sqlState, message }: DatabaseError, isAuthenticated: boolean): number {
+function statusOf({ sqlState, message, isFatal }: DatabaseError, isAuthenticated: boolean): number {
+  // Postgres stops, and ends its connections: what ran is rolled back, and may be sent again.
+  if (isFatal && sqlState.startsWith('57')) return 503
   if (sqlState === '42501') return isAuthenticated ? 403 : 400
   // A role that a token names and that is not there is the token's fault, not the server's.
   if (sqlState === '22023' && /^role ".*" does not exist$/s.test(message)) return 401

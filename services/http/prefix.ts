@@ -1,0 +1,18 @@
+/** A proxy that removes the beginning of a path says which in X-Forwarded-Prefix: paths in answers begin with it. */
+import type { HttpResponse, RequestHead } from './message.ts'
+
+const prefixForm = /^(?:\/[A-Za-z0-9._~-]{1,100}){1,5}$/
+const located = new Set(['location', 'content-location'])
+
+/** Whoever sends the header changes nothing but its own answer, so that it is taken from anybody. */
+export function withForwardedPrefix(response: HttpResponse, { headers }: Pick<RequestHead, 'headers'>): HttpResponse {
+  const prefix = headers['x-forwarded-prefix']
+  if (prefix === undefined || !prefixForm.test(prefix)) return response
+  const isPath = (name: string, value: string) => located.has(name.toLowerCase()) && value.startsWith('/')
+  return {
+    ...response,
+    headers: response.headers.map(
+      ([name, value]) => [name, isPath(name, value) ? `${prefix}${value}` : value] as const,
+    ),
+  }
+}
