@@ -5,7 +5,7 @@ import { isRecord } from '../../values/record.ts'
 import type { ServiceInput } from './schema.ts'
 
 /** Keys by field. Null removes one; one that is absent stays as it is stored. */
-export type AskedKeys = Readonly<Record<string, string | null>>
+type AskedKeys = Readonly<Record<string, string | null>>
 export type Configuration = Pick<ServiceConfig, 'mcp' | 'rest' | 'rag'>
 
 /** Never part of a resource. */
@@ -52,7 +52,7 @@ export function askedKeys({ mcp_config: mcp, rest_config: rest, rag_config: rag 
 }
 
 /** A key that a configuration cannot do without. `path`: where a request gives it. */
-export type RequiredKey = { field: string; path: string; why: string }
+type RequiredKey = { field: string; path: string; why: string }
 
 /** The fields of a Secret that a configuration can use. Others were of pipelines or models that are gone. */
 export function usableKeys({ rag }: Configuration, type: ServiceConfig['serviceType']): (field: string) => boolean {
