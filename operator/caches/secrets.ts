@@ -3,7 +3,7 @@ import { bindingLabels } from '../access/bindings.ts'
 import { type Served, servedByBindings, servedEverywhere, servedWhereBound } from '../access/served.ts'
 import { withoutConfiguration } from '../service/slim.ts'
 import type { CacheSet } from './cache-set.ts'
-import { byOwner, labelled } from './indexes.ts'
+import { labelled, ofSecrets } from './indexes.ts'
 
 export type Rights = {
   /** Whether the operator has its rights only in namespaces in which it is bound (see `access/`). */
@@ -12,7 +12,7 @@ export type Rights = {
   watchesAllSecrets: boolean
 }
 
-const secretOptions = { ...labelled, transform: withoutConfiguration, indexes: byOwner } as const
+const secretOptions = { ...labelled, transform: withoutConfiguration, indexes: ofSecrets } as const
 
 export function followSecrets(set: CacheSet, { byNamespace, watchesAllSecrets }: Rights) {
   const follow = byNamespace ? set.follow.bind(set) : set.unstarted.bind(set)

@@ -23,6 +23,7 @@ import { namespaceDraft } from './namespace.ts'
 import { keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'
 import { type Findings, tenantStatus } from './status.ts'
+import { deleteStrayKeys } from './stray-keys.ts'
 
 type TenantControllerOptions = ControllerOptions & {
   workers: number
@@ -111,6 +112,8 @@ class TenantController {
     const limits = await this.#keepQuota(tenant)
     const Ready = yes('NamespaceReady', 'its namespace is there')
     await this.#report(tenant, { Ready, ...(limits && { LimitsEnforced: limits }) })
+    const { clock, now } = this.#options
+    if (clock.doubt() === undefined) await deleteStrayKeys(this.#caches, this.#cluster, draft.metadata.name, now())
     return undefined
   }
 
