@@ -66,6 +66,12 @@ export const serviceSettings = z.strictObject({
     .max(32)
     .default(['0.0.0.0/0', '::/0'])
     .describe('whose X-Forwarded-For services believe; network policies let only the gateway reach them'),
+  settleMs: z
+    .int()
+    .min(0)
+    .max(3600_000)
+    .default(10_000)
+    .describe('how long a workload stays after another has taken its place, until gateways and nodes have noticed'),
   egress: z
     .array(block)
     .max(32)

@@ -8,6 +8,7 @@ const followed: KindName[] = [
   'Restore',
   'Task',
   'StatefulSet',
+  'Deployment',
   'Pod',
   'Service',
   'NetworkPolicy',

@@ -12,6 +12,7 @@ import {
   renderAskedRestore,
   renderOperation,
   rotationAnnotations,
+  type ServiceConfig,
   systemNamespace,
   teardownFinalizer,
 } from '../../crds/index.ts'
@@ -28,6 +29,7 @@ import { branchDraft } from './branches.ts'
 import type { FakeSnapshots } from './fake-snapshots.ts'
 import type { FakeVolumes } from './fake-volumes.ts'
 import { backupDraft, databaseDraft, editSpec, testConfiguration, testNamespace } from './installation.ts'
+import { serviceScenarios } from './service-scenarios.ts'
 
 export type Scenario = {
   name: string
@@ -78,7 +80,11 @@ const narrow = { rules: [{ cidr: '198.51.100.0/24' }] }
 const wide = { rules: [{ cidr: '198.51.100.0/24' }, { cidr: '203.0.113.7' }] }
 
 /** The Task as the API makes it after its write. */
-async function createTask(cluster: Cluster, { name, id, taskId }: Subject, operation: OperationName): Promise<void> {
+export async function createTask(
+  cluster: Cluster,
+  { name, id, taskId }: Subject,
+  operation: OperationName,
+): Promise<void> {
   await cluster.create('Task', {
     apiVersion,
     kind: 'Task',
@@ -134,15 +140,15 @@ export async function createDatabase(
   spec: Partial<ManagedDatabase['spec']>,
 ): Promise<void> {
   const draft = databaseDraft(subject.name, spec, subject.id)
-  const { ipAllowlist = { rules: [] }, suspended = false } = spec
-  const hash = desiredHash({ services: [], ipAllowlist, size: { name: 'small', version: 1 }, suspended })
+  const { ipAllowlist = { rules: [] }, suspended = false, services = [] } = spec
+  const hash = desiredHash({ services, ipAllowlist, size: { name: 'small', version: 1 }, suspended })
   const operation = renderOperation({ taskId: subject.taskId, name: 'create-managed', hash })
   const metadata = { ...draft.metadata, annotations: { [annotations.operation]: operation } }
   await cluster.create('ManagedDatabase', { ...draft, metadata })
 }
 
 /** A change as the API writes it: spec and annotation at once. */
-async function change(
+export async function change(
   cluster: Cluster,
   subject: Subject,
   name: OperationName,
@@ -195,8 +201,8 @@ async function branchTask(cluster: Cluster, subject: Subject, name: OperationNam
 }
 
 /** A branch as the API asks for it, and its Task. */
-async function askBranch(cluster: Cluster, subject: Subject): Promise<void> {
-  const draft = branchDraft(branchKey(subject).name, subject, { ipAllowlist: narrow }, branchId)
+async function askBranch(cluster: Cluster, subject: Subject, services: ServiceConfig[] = []): Promise<void> {
+  const draft = branchDraft(branchKey(subject).name, subject, { ipAllowlist: narrow, services }, branchId)
   const operation = renderOperation({ taskId: branchTaskId, name: 'create-branch', hash: '' })
   const metadata = {
     ...draft.metadata,
@@ -589,7 +595,7 @@ export const scenarios: Scenario[] = [
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
     hasSnapshots: true,
-    act: askBranch,
+    act: (cluster, subject) => askBranch(cluster, subject),
     isDone: branchEndedAs('available'),
   },
   {
@@ -682,4 +688,15 @@ export const scenarios: Scenario[] = [
     isDone: async (cluster, subject) =>
       (await cluster.get('ManagedDatabase', key(subject))) === undefined && (await hasEnded(cluster, subject)),
   },
+  ...serviceScenarios({
+    create: createDatabase,
+    task: createTask,
+    change,
+    settledAs: phase => settledAs(phase),
+    isGone: async (cluster, subject) =>
+      (await cluster.get('ManagedDatabase', key(subject))) === undefined && (await allTasksEnded(cluster)),
+    askBranch,
+    branchOf: (cluster, subject) => cluster.get('Branch', branchKey(subject)),
+    isBranchAvailable: branchEndedAs('available'),
+  }),
 ]

@@ -12,6 +12,7 @@ import { conditionOf } from '../objects/conditions.ts'
 import { hasEnded } from '../owner/operation.ts'
 import { silent, testNamespace } from './installation.ts'
 import type { Scenario, Subject } from './scenarios.ts'
+import { witnessServices } from './service-witness.ts'
 
 type Witness = { readonly complaints: string[]; stop(): Promise<void> }
 
@@ -124,12 +125,14 @@ export async function startWitness(
     if (after?.phase === 'failed' && !scenario.mayFail)
       complaints.push(`a branch failed: ${conditionOf(after, 'Ready')?.message}`)
   })
+  const ofServices = await witnessServices(cluster, complaint => complaints.push(complaint))
   const informers = [databases, tasks, secrets, routes, claims, pods, branches, statefulSets]
   await Promise.all(informers.map(informer => informer.start()))
   return {
     complaints,
     stop: async () => {
       await Promise.all(informers.map(informer => informer.stop()))
+      await ofServices.stop()
     },
   }
 }

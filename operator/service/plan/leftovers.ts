@@ -8,8 +8,6 @@ import type { ObservedServices, ObservedWorkload } from '../observed.ts'
 import { type Rollout, switchedAt } from './rollout.ts'
 import { earliest } from './times.ts'
 
-/** How long a workload stays after the Service has stopped selecting it: until every node and gateway has noticed. */
-const settleMs = 10_000
 /** The API writes a Secret with keys before it writes the spec that names it. */
 const unreferencedKeysMs = 15 * 60_000
 
@@ -71,10 +69,11 @@ const isStillRouted = ({ route }: ObservedServices, types: readonly string[]): b
 
 /** Those beside the one that serves and the one that is to. */
 function replacedWorkloads(
-  { objects }: ObservedServices,
+  { objects, installation }: ObservedServices,
   rollouts: readonly Rollout[],
   now: number,
 ): Pick<Leftovers, 'actions' | 'wakeAt'> {
+  const { settleMs } = installation.settings
   const found = rollouts.flatMap(({ desired, serving, selected }) => {
     // Only once the cluster has the selector that this pass wants.
     if (selected !== serving) return []

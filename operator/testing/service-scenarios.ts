@@ -1,0 +1,129 @@
+/** The operations on databases with services that are swept for crashes. */
+import type { Cluster, Deployment } from '../../cluster/index.ts'
+import { type ManagedDatabase, rotationAnnotations, type ServiceConfig } from '../../crds/index.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { serviceTypes } from '../service/names.ts'
+import { editSpec, testConfiguration, testNamespace } from './installation.ts'
+import type { Scenario, Subject } from './scenarios.ts'
+
+const open = { rules: [{ cidr: '198.51.100.0/24' }] }
+const mcp: ServiceConfig = { serviceType: 'mcp', serviceId: '00000001', ipAllowlist: open, mcp: { allowWrites: false } }
+const rest: ServiceConfig = {
+  ...{ serviceType: 'rest', serviceId: '00000002', ipAllowlist: open },
+  rest: { dbSchemas: 'public', dbAnonRole: 'web_anon', dbPool: 10, maxRows: 1000 },
+}
+const changed: ServiceConfig[] = [
+  { ...mcp, mcp: { allowWrites: true } },
+  { ...rest, rest: { ...rest.rest, dbSchemas: 'api', dbAnonRole: 'anonymous', dbPool: 5, maxRows: 10 } },
+]
+
+/** A workload that was replaced is deleted at once. */
+const configuration = {
+  images: { ...testConfiguration.images, services: 'espalier' },
+  services: { ...testConfiguration.services, settleMs: 0 },
+}
+const common = { rules: ['198.51.100.0/24'], configuration, isLong: true as const }
+
+const deploymentsOf = async (cluster: Cluster): Promise<Deployment[]> => (await cluster.list('Deployment')).items
+
+/** Whether there are so many workloads, all of them ready, and a Secret for each. */
+async function haveSettled(cluster: Cluster, count: number): Promise<boolean> {
+  const found = await deploymentsOf(cluster)
+  const { items: secrets } = await cluster.list('Secret', { namespace: testNamespace })
+  const mounted = secrets.filter(({ metadata }) => serviceTypes.some(type => metadata.name.includes(`-${type}-`)))
+  const areReady = found.every(({ status }) => status?.readyReplicas === 1)
+  return found.length === count && areReady && mounted.length === count
+}
+
+/** What the scenarios of databases do, which these are made of. */
+type Steps = {
+  create(cluster: Cluster, subject: Subject, spec: Partial<ManagedDatabase['spec']>): Promise<void>
+  task: typeof import('./scenarios.ts').createTask
+  change: typeof import('./scenarios.ts').change
+  settledAs(phase: string): Scenario['isDone']
+  isGone: Scenario['isDone']
+  askBranch(cluster: Cluster, subject: Subject, services: ServiceConfig[]): Promise<void>
+  branchOf(cluster: Cluster, subject: Subject): Promise<import('../../crds/index.ts').Branch | undefined>
+  isBranchAvailable: Scenario['isDone']
+}
+
+export const serviceScenarios = (steps: Steps): Scenario[] => [
+  {
+    ...common,
+    name: 'create with services',
+    before: undefined,
+    act: async (cluster, subject) => {
+      await steps.create(cluster, subject, { ipAllowlist: open, services: [mcp, rest] })
+      await steps.task(cluster, subject, 'create-managed')
+    },
+    isDone: async (cluster, subject) =>
+      (await haveSettled(cluster, 2)) && steps.settledAs('available')(cluster, subject),
+  },
+  {
+    ...common,
+    name: 'patch of services',
+    before: { ipAllowlist: open, services: [mcp, rest] },
+    act: async (cluster, subject) => {
+      await steps.change(cluster, subject, 'update-managed', spec => ({ ...spec, services: changed }))
+      await steps.task(cluster, subject, 'update-managed')
+    },
+    isDone: async (cluster, subject) =>
+      (await haveSettled(cluster, 2)) && steps.settledAs('available')(cluster, subject),
+  },
+  {
+    ...common,
+    name: 'patch that removes a service and adds another',
+    before: { ipAllowlist: open, services: [mcp] },
+    act: async (cluster, subject) => {
+      await steps.change(cluster, subject, 'update-managed', spec => ({ ...spec, services: [rest] }))
+      await steps.task(cluster, subject, 'update-managed')
+    },
+    isDone: async (cluster, subject) =>
+      (await haveSettled(cluster, 1)) && steps.settledAs('available')(cluster, subject),
+  },
+  {
+    ...common,
+    name: 'rotation with services',
+    before: { ipAllowlist: open, services: [mcp, rest] },
+    rotates: 'app_read_only',
+    act: async (cluster, subject) => {
+      await editSpec(cluster, subject.name, spec => spec, { [rotationAnnotations.app_read_only]: 'now' })
+    },
+    isDone: async (cluster, subject) =>
+      (await haveSettled(cluster, 2)) && steps.settledAs('available')(cluster, subject),
+  },
+  {
+    ...common,
+    name: 'suspend with services',
+    before: { ipAllowlist: open, services: [mcp, rest] },
+    act: async (cluster, subject) => {
+      await steps.change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true }))
+      await steps.task(cluster, subject, 'suspend-managed')
+    },
+    isDone: async (cluster, subject) =>
+      (await haveSettled(cluster, 0)) && steps.settledAs('suspended')(cluster, subject),
+  },
+  {
+    ...common,
+    name: 'delete with services',
+    takesAway: true,
+    before: { ipAllowlist: open, services: [mcp, rest] },
+    act: async (cluster, subject) => {
+      await cluster.delete('ManagedDatabase', { namespace: testNamespace, name: subject.name })
+    },
+    isDone: async (cluster, subject) => (await haveSettled(cluster, 0)) && steps.isGone(cluster, subject),
+  },
+  {
+    ...common,
+    name: 'branch with services',
+    copies: 1,
+    hasSnapshots: true,
+    before: { ipAllowlist: open, services: [mcp] },
+    act: (cluster, subject) => steps.askBranch(cluster, subject, [{ ...mcp, serviceId: '00000003' }]),
+    isDone: async (cluster, subject) => {
+      const { status } = (await steps.branchOf(cluster, subject)) ?? {}
+      const run = conditionOf(status, 'ServicesReady')?.status === 'True'
+      return run && (await haveSettled(cluster, 2)) && steps.isBranchAvailable(cluster, subject)
+    },
+  },
+]
