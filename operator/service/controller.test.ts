@@ -215,6 +215,23 @@ describe('a database with services', () => {
     expect(await left()).toEqual([])
   })
 
+  test('gets pods of another image from an operator that has one, whatever was last known of Postgres', async () => {
+    const id = await request('upgraded', [mcp])
+    const before = await selectedBy(id, 'mcp')
+    await it.stopOperator()
+    await it.startOperator({ configuration: { images: { ...images, services: 'espalier:next' } } })
+    await eventually(
+      () => selectedBy(id, 'mcp'),
+      selected => selected !== before,
+    )
+    await it.stopOperator()
+    await it.startOperator()
+    await eventually(
+      () => selectedBy(id, 'mcp'),
+      selected => selected === before,
+    )
+  })
+
   test('gets back what others delete', async () => {
     const id = await request('healed', [mcp])
     const [before] = await workloads(id, 'mcp')

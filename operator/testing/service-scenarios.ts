@@ -1,10 +1,18 @@
 /** The operations on databases with services that are swept for crashes. */
 import type { Cluster, Deployment } from '../../cluster/index.ts'
-import { type ManagedDatabase, rotationAnnotations, type ServiceConfig } from '../../crds/index.ts'
+import {
+  annotations,
+  type Branch,
+  desiredHash,
+  type ManagedDatabase,
+  renderOperation,
+  rotationAnnotations,
+  type ServiceConfig,
+} from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { serviceTypes } from '../service/names.ts'
 import { editSpec, testConfiguration, testNamespace } from './installation.ts'
-import type { Scenario, Subject } from './scenarios.ts'
+import type { change, createTask, Scenario, Subject } from './scenarios.ts'
 
 const open = { rules: [{ cidr: '198.51.100.0/24' }] }
 const mcp: ServiceConfig = { serviceType: 'mcp', serviceId: '00000001', ipAllowlist: open, mcp: { allowWrites: false } }
@@ -38,12 +46,12 @@ async function haveSettled(cluster: Cluster, count: number): Promise<boolean> {
 /** What the scenarios of databases do, which these are made of. */
 type Steps = {
   create(cluster: Cluster, subject: Subject, spec: Partial<ManagedDatabase['spec']>): Promise<void>
-  task: typeof import('./scenarios.ts').createTask
-  change: typeof import('./scenarios.ts').change
+  task: typeof createTask
+  change: typeof change
   settledAs(phase: string): Scenario['isDone']
   isGone: Scenario['isDone']
   askBranch(cluster: Cluster, subject: Subject, services: ServiceConfig[]): Promise<void>
-  branchOf(cluster: Cluster, subject: Subject): Promise<import('../../crds/index.ts').Branch | undefined>
+  branchOf(cluster: Cluster, subject: Subject): Promise<Branch | undefined>
   isBranchAvailable: Scenario['isDone']
 }
 
@@ -87,7 +95,15 @@ export const serviceScenarios = (steps: Steps): Scenario[] => [
     before: { ipAllowlist: open, services: [mcp, rest] },
     rotates: 'app_read_only',
     act: async (cluster, subject) => {
-      await editSpec(cluster, subject.name, spec => spec, { [rotationAnnotations.app_read_only]: 'now' })
+      const database = await cluster.get('ManagedDatabase', { namespace: testNamespace, name: subject.name })
+      if (database === undefined) throw new Error('there is no database')
+      const name = 'rotate-password-managed'
+      const hash = desiredHash({ ...database.spec, rotations: { app_read_only: 'now' } })
+      await editSpec(cluster, subject.name, spec => spec, {
+        [rotationAnnotations.app_read_only]: 'now',
+        [annotations.operation]: renderOperation({ taskId: subject.taskId, name, hash }),
+      })
+      await steps.task(cluster, subject, name)
     },
     isDone: async (cluster, subject) =>
       (await haveSettled(cluster, 2)) && steps.settledAs('available')(cluster, subject),

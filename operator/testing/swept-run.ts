@@ -72,12 +72,15 @@ const startWith = (
   })
 
 /** The database as the scenario finds it, made by an operator that nothing disturbs. */
-export async function prepare(installation: Installation, { before, earlier, hasSnapshots }: Scenario): Promise<void> {
+export async function prepare(
+  installation: Installation,
+  { before, earlier, hasSnapshots, configuration }: Scenario,
+): Promise<void> {
   if (before === undefined) return
   const { cluster, workload } = installation
   if (hasSnapshots) await giveSnapshots(cluster)
   await createDatabase(cluster, { ...subject, taskId: '66666666-2222-4333-8444-555555555555' }, before)
-  const operator = await startWith(installation)
+  const operator = await startWith(installation, undefined, configuration?.images ? configuration : {})
   const phase = before.suspended ? 'suspended' : 'available'
   await eventually(
     () => cluster.get('ManagedDatabase', { namespace: testNamespace, name: subject.name }),

@@ -110,6 +110,8 @@ export async function startWitness(
   })
   pods.onChange(({ type, object }) => {
     const of = (pod: typeof object) => pod.metadata.annotations?.[volumeAnnotation]
+    // Pods of services have no volume.
+    if (of(object) === undefined) return
     const others = pods.list().filter(pod => pod.metadata.name !== object.metadata.name && of(pod) === of(object))
     if (type === 'set' && others.length > 0) complaints.push(`two pods were made for the volume ${of(object)}`)
     if (type === 'deleted' || object.metadata.annotations?.[sizeAnnotation] !== 'large-v1') return

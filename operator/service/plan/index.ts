@@ -27,7 +27,9 @@ type ObservedForServices = {
 export type ServicesPlan = ServicesReport & {
   actions: ServiceAction[]
   /** Services are being replaced: until that is done, Postgres keeps the passwords that the old ones have. */
-  isRolling: boolean
+  holdsPasswords: boolean
+  /** A service starts as soon as Postgres was seen to be in order. */
+  awaitsPostgres: boolean
   awaitsGateways: boolean
   /** When the next pass is due even if nothing changes, in ms since the epoch. */
   wakeAt: number | undefined
@@ -66,7 +68,8 @@ export function planServices(
       ...routeActions(observed, owner, rollouts, suspended),
       ...left.actions,
     ],
-    isRolling: !suspended && rollouts.some(isUnderWay),
+    holdsPasswords: !suspended && rollouts.some(rollout => logsInAsUsersRole(rollout) && isUnderWay(rollout)),
+    awaitsPostgres: !suspended && rollouts.some(({ progress }) => progress === undefined),
     awaitsGateways: services.requested.length > 0 && !routed,
     wakeAt: earliest([
       ...rollouts.map(({ progress }) => (progress?.state === 'starting' ? progress.until : undefined)),
@@ -79,6 +82,9 @@ export function planServices(
 /** Whether the desired workload does not serve yet, and has not failed. */
 const isUnderWay = ({ progress, desired, selected }: Rollout): boolean =>
   progress?.state !== 'failed' && (progress?.state !== 'ready' || selected !== desired.digest)
+
+/** `rest` has a role of its own, whose password is never rotated. */
+const logsInAsUsersRole = ({ desired }: Rollout): boolean => desired.type !== 'rest'
 
 const hasLogin = ({ login }: ObservedServices, authenticator: Authenticator | undefined): boolean =>
   login !== undefined && authenticator?.mark === login.mark && authenticator.inOrder && authenticator.role === 'ours'

@@ -27,7 +27,7 @@ function serving(observed: Observed, { answered, fatal, desired, services }: Ass
   const current = credentials.state === 'readable' && postgres.mark === credentials.mark
   const areInOrder = answered.rolesInOrder && answered.platformInOrder
   // What is taken back is not given to Postgres before that.
-  const awaitsServices = services.isRolling && current && credentials.previous.length > 0
+  const awaitsServices = services.holdsPasswords && current && credentials.previous.length > 0
   if (current && !areInOrder)
     actions.push(...(rolesToRevert(observed).length > 0 || awaitsServices ? [] : [ensureRoles(answered)]))
   else if (current && recorded !== undefined && answered.closed !== undefined) actions.push({ do: 'open' })
@@ -61,13 +61,20 @@ export function isLoginInOrder({ services: { login } }: Observed, { authenticato
 }
 
 /** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
-export function awaitsPostgres(observed: Observed, { desired }: { desired: Pick<DesiredMember, 'restarts'> }): boolean {
+export function awaitsPostgres(
+  observed: Observed,
+  {
+    desired,
+    services,
+  }: { desired: Pick<DesiredMember, 'restarts'>; services: Pick<Assessment['services'], 'awaitsPostgres'> },
+): boolean {
   const { pod, postgres, credentials, certificate, keys } = observed
   if (pod?.address === undefined || pod.terminating) return false
   // Every other server waits for this one.
   if (keys.isChanging && certificate.state === 'good' && !certificate.isLoaded) return true
   if (desired.restarts.isUnsure) return true
   const answer = presentAnswer(observed)
+  if (answer === undefined && services.awaitsPostgres) return true
   const isRotating = credentials.state === 'readable' && credentials.previous.length > 0
   if (postgres === undefined && isSettled(observed) && !isRotating) return false
   if (answer === undefined || postgres?.isOutdated) return true
