@@ -31,7 +31,9 @@ const flagsOf = new Map([
   ['mcp-bridge', servingFlags],
   ['rag', retrievalFlags],
 ])
-const wanted = flagsOf.get(process.argv[2] ?? '') ?? []
+/** A probe of a server ends at once: it need not start twice for its memory. */
+const isProbe = process.argv.slice(3).some(argument => /^--?ready$/.test(argument))
+const wanted = (isProbe ? undefined : flagsOf.get(process.argv[2] ?? '')) ?? []
 /** Set by an older Node for the newer one that it starts, with its process id. */
 const launcherVariable = 'ESPALIER_LAUNCHER'
 

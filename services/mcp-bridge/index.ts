@@ -29,7 +29,7 @@ type Bridge = {
 }
 
 const headerBytes = 32_768
-const farewellMs = 2_000
+const farewellMs = 10_000
 /** Of events that clients may come back for, in all. */
 const keptBytes = 67_108_864
 const leastConnections = 10_000

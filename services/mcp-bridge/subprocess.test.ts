@@ -205,7 +205,7 @@ oauth_server:
     ],
     [
       'server: { auth: { type: none, bearer: { valid_tokens: [a-token-of-16-characters] } } }\nmcp_server: { command: tool }',
-      /^server\.auth\.bearer\.valid_tokens .* is only for server\.auth\.type: bearer$/,
+      /^server\.auth\.bearer\.valid_tokens .* is only for server\.auth\.type: bearer or oauth$/,
     ],
     [
       'server: { auth: { type: bearer }, tls: { cert_file: x } }\nmcp_server: { command: tool }',

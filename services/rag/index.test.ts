@@ -217,8 +217,8 @@ function describeServer(postgres: TestPostgres): void {
     expect(await (await fetch(`${base}/health`)).json()).toMatchObject({ status: 'healthy' })
     await postgres.crash()
     expect(await refused(await post({ query: 'fact 1' }))).toEqual([
-      500,
-      'EXECUTION_ERROR',
+      503,
+      'DATABASE_UNAVAILABLE',
       expect.stringContaining('database'),
     ])
     await postgres.start()

@@ -37,7 +37,6 @@ export type RagService = {
 }
 
 const usualIntervalMs = 1_000
-const stopMs = 10_000
 
 /** A reload applies the others. */
 const fixed = ['host', 'port', 'tls'] as const
@@ -160,7 +159,8 @@ export async function startRag(options: RagOptions): Promise<RagService> {
       files.stop()
       latestReading += 1
       following?.stop()
-      await closeServer(server, stopMs)
+      // A request that is answered has that time, and no longer.
+      await closeServer(server, settings.server.requestTimeoutMs)
       await pipelines.close()
     },
   }

@@ -100,6 +100,9 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
         password,
         sslmode: 'verify-full',
         allow_writes: config.allowWrites,
+        // Two servers have a pool each, and the database's connections are its user's.
+        pool_max_conns: 4,
+        pool_max_conn_idle_time: '1m',
       },
     ],
     ...(provider === undefined

@@ -100,6 +100,9 @@ function documentOf(input: ServiceInput, config: RagConfig, password: string | u
   }
 }
 
+/** The pipelines share the connections of one service. */
+const poolSize = ({ pipelines }: RagConfig): number => Math.max(2, Math.floor(10 / pipelines.length))
+
 function pipelineOf(input: ServiceInput, config: RagConfig, pipeline: Pipeline, password: string | undefined): object {
   const { database } = input
   const model = (kind: ModelKind) => {
@@ -117,6 +120,7 @@ function pipelineOf(input: ServiceInput, config: RagConfig, pipeline: Pipeline, 
       password,
       ssl_mode: 'verify-full',
       ssl_root_ca: authorityFile,
+      pool_max_conns: poolSize(config),
     },
     tables: pipeline.tables.map(one => ({
       table: one.table,
