@@ -42,7 +42,7 @@ export function renderServices(
       rest_config: snakeCased(config.rest),
       rag_config: snakeCased(config.rag),
       port: status?.port ?? servicePorts[config.serviceType],
-      public_domain: status?.uri === undefined ? null : domain,
+      public_domain: status?.uri === undefined ? null : (domain ?? null),
       uri: status?.uri,
       state: isChanging ? 'pending' : (status?.state ?? 'pending'),
     })

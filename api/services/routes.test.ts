@@ -131,6 +131,7 @@ describe('read', () => {
       init_users: given.users,
     })
     expect(first).toMatchObject({ state: 'running', uri: 'https://shown.espalier.test/mcp' })
+    expect(first.public_domain).toBe(answer.body.domain)
     expect(third.bearer_token).toBe(tokenOf(third.service_id))
     expect(JSON.stringify([second, third])).not.toMatch(/jwt-secret|sk-/)
     const [listed] = (await client.call('GET', '/databases?limit=1000')).body.filter(

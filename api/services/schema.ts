@@ -12,7 +12,8 @@ const descriptions = {
     'The nodes of the database that an `mcp` service connects to, tried in this order. Omitted: all of them, the nearest first.',
   bearer_token: 'The bearer token that clients of a `rag` service send. Returned only by a read of one object.',
   port: 'The port of the server, by the type of the service. Clients use `uri`.',
-  public_domain: 'The host name of the service; null until it has one.',
+  public_domain:
+    'The host name of the service; null until it has one, and where clients cannot resolve names of the region.',
   uri: 'The base URL of the service. Absent until it has a host name.',
   state:
     '`pending`: a change of the database is still being applied. `running`: it serves the current configuration. `failed`: it did not come up.',
