@@ -15,8 +15,8 @@ export type HttpConnection = {
   serverName: string | undefined
   /** A request begins. It may be that others of the connection are in progress. */
   begin(): void
-  /** A request has ended, however it did. */
-  end(): void
+  /** A request has ended. `isAbandoned`: the client left before its answer began; one that does so all the time is closed. */
+  end(isAbandoned: boolean): void
   /** Closes it once it is idle, instead of abruptly: a GOAWAY of HTTP/2. */
   closeBy(close: () => void): void
   close(): void
@@ -73,6 +73,8 @@ class Connection implements HttpConnection {
   readonly #socket: Socket
   readonly #changed: (connection: Connection) => void
   #close: (() => void) | undefined
+  readonly #mostAbandoned: number
+  #abandoned = 0
   serverName: string | undefined
   requests = 0
   /** Whether it has had a request. */
@@ -80,8 +82,13 @@ class Connection implements HttpConnection {
   /** When it is closed if it has no request until then. */
   deadline: number
 
-  constructor(socket: Socket, address: string, deadline: number, changed: (connection: Connection) => void) {
+  constructor(
+    { socket, address, deadline }: { socket: Socket; address: string; deadline: number },
+    mostAbandoned: number,
+    changed: (connection: Connection) => void,
+  ) {
     this.#socket = socket
+    this.#mostAbandoned = mostAbandoned
     this.address = address
     this.deadline = deadline
     this.#changed = changed
@@ -93,13 +100,19 @@ class Connection implements HttpConnection {
     if (this.requests === 1) this.#changed(this)
   }
 
-  end(): void {
+  end(isAbandoned: boolean): void {
+    if (isAbandoned && ++this.#abandoned > this.#mostAbandoned) this.#socket.destroy()
     this.requests--
     if (this.requests === 0) this.#changed(this)
   }
 
   closeBy(close: () => void): void {
     this.#close = close
+  }
+
+  /** Called at every sweep: what was abandoned long ago does not count. */
+  forgive(): void {
+    this.#abandoned = Math.floor(this.#abandoned * 0.9)
   }
 
   leave(): void {
@@ -169,20 +182,18 @@ export function createHttpConnections(options: {
       return
     }
     socket.setNoDelay(true).setKeepAlive(true, keepAliveMs)
-    const connection = new Connection(socket, address, now() + limits.firstRequestMs, changed)
+    const connection = new Connection(
+      { socket, address, deadline: now() + limits.firstRequestMs },
+      limits.abandonedRequests,
+      changed,
+    )
     const key = keyOf(socket)
     open.set(key, connection)
     keys.set(connection, key)
     perAddress.set(address, (perAddress.get(address) ?? 0) + 1)
     silent.add(connection)
     socket.once('close', () => forget(connection))
-    const onReadable = (): void => {
-      socket.off('readable', onReadable)
-      if (socket.destroyed) return
-      if (socket.readableLength > 0) serve(socket)
-      else socket.destroy()
-    }
-    socket.on('readable', onReadable)
+    onceItSpeaks(socket, serve)
   }
 
   return {
@@ -192,6 +203,7 @@ export function createHttpConnections(options: {
     sweep: () => {
       const at = now()
       for (const connection of open.values()) {
+        connection.forgive()
         if (connection.requests > 0 || connection.deadline > at) continue
         // One that was asked to leave and did not is closed at the next sweep but one.
         if (connection.spoke && connection.deadline > at - limits.firstRequestMs) connection.leave()
@@ -206,4 +218,14 @@ export function createHttpConnections(options: {
       for (const connection of open.values()) connection.close()
     },
   }
+}
+
+function onceItSpeaks(socket: Socket, serve: (socket: Socket) => void): void {
+  const onReadable = (): void => {
+    socket.off('readable', onReadable)
+    if (socket.destroyed) return
+    if (socket.readableLength > 0) serve(socket)
+    else socket.destroy()
+  }
+  socket.on('readable', onReadable)
 }

@@ -65,7 +65,7 @@ export class Exchange {
   readonly #client: Client
   readonly #startedAt: number
   readonly #body: RequestBody
-  readonly #ended: () => void
+  readonly #ended: (isAbandoned: boolean) => void
   /** undefined: ambiguous. */
   readonly #length: BodyLength | undefined
   readonly #hasBody: boolean
@@ -81,7 +81,7 @@ export class Exchange {
   #stalledSince: number | undefined
 
   /** `ended` is called once, however it ends. */
-  constructor(context: ExchangeContext, client: Client, ended: () => void) {
+  constructor(context: ExchangeContext, client: Client, ended: (isAbandoned: boolean) => void) {
     this.#context = context
     this.#client = client
     this.#startedAt = context.now()
@@ -223,6 +223,11 @@ export class Exchange {
     return this.#client.request.httpVersionMajor === 1 && this.#hasBody && !this.#body.isOver
   }
 
+  /** What follows a malformed request on its connection may not be what it seems. */
+  #isSuspect({ status }: HttpRefusal): boolean {
+    return status === 400 && this.#client.request.httpVersionMajor === 1
+  }
+
   /** A connection that is closed with something unread may lose the answer on its way: the rest of a body is read first. */
   #finish(): void {
     const { response } = this.#client
@@ -255,7 +260,7 @@ export class Exchange {
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
       'cache-control': 'no-store',
-      ...(this.#mustClose() ? { connection: 'close' } : {}),
+      ...(this.#mustClose() || this.#isSuspect(refusal) ? { connection: 'close' } : {}),
     })
     if (request.method !== 'HEAD') response.write(body)
     this.#finish()
@@ -267,7 +272,7 @@ export class Exchange {
     this.#upstream?.destroy()
     if (this.#claimed !== undefined) this.#context.release(this.#claimed)
     this.#report()
-    this.#ended()
+    this.#ended(!this.#isAnswered)
   }
 
   #report(): void {

@@ -11,6 +11,8 @@ export type HttpLimits = {
   pipelined: number
   /** Concurrent streams of one HTTP/2 connection. */
   streams: number
+  /** Requests of one connection that the client has left before their answers began, a tenth forgiven at every sweep. */
+  abandonedRequests: number
   /** Size of all headers of a request together, in bytes. */
   headerBytes: number
   bodyBytes: number
@@ -41,6 +43,7 @@ export const httpLimits: HttpLimits = {
   requestsPerService: 1_000,
   pipelined: 100,
   streams: 100,
+  abandonedRequests: 300,
   headerBytes: 32 * 1024,
   bodyBytes: 64 * 1024 * 1024,
   firstRequestMs: 10_000,

@@ -45,13 +45,11 @@ export function createHttpsServer(options: ServerOptions): HttpsServer {
   return new Server(options)
 }
 
-/** What of HTTP/2 a client may ask for at once, and how fast it may take streams back (CVE-2023-44487). */
+/** What of HTTP/2 a client may hold and get wrong. Streams that it takes back are counted with its connection (CVE-2023-44487). */
 const http2Limits = {
   maxSessionMemory: 4,
   maxSessionInvalidFrames: 100,
   maxSessionRejectedStreams: 50,
-  streamResetBurst: 200,
-  streamResetRate: 20,
 } as const
 
 type Requests = { current: boolean; waiting: (() => void)[] }
@@ -234,9 +232,9 @@ class Server implements HttpsServer {
         expectsContinue,
         ...{ address: connection.address, sni: connection.serverName, cut: cutOf(request) },
       },
-      () => {
+      isAbandoned => {
         this.#exchanges.delete(exchange)
-        connection.end()
+        connection.end(isAbandoned)
         if (this.#exchanges.size === 0) this.#idle?.()
         next()
       },
