@@ -130,11 +130,12 @@ class Rest implements RestService {
   }
 
   #createListener(onLost: () => void): Listener | undefined {
-    const { dbUri, dbChannelEnabled, dbChannel, dbPoolAutomaticRecovery } = this.#base
+    const { dbUri, dbChannelEnabled, dbChannel, dbPoolAutomaticRecovery, dbSchemaWatchInterval } = this.#base
     if (!dbChannelEnabled) return undefined
     return new Listener({
       address: connectionAddress(dbUri),
       channel: dbChannel,
+      watchIntervalMs: dbSchemaWatchInterval * 1_000,
       logger: this.#options.logger,
       onDisconnected: () => dbPoolAutomaticRecovery || onLost(),
       onHeard: heard => void this.reload(heard === 'reload schema' ? 'schema' : 'everything'),

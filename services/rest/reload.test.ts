@@ -48,6 +48,14 @@ async function inPlace(
 }
 const nothing = () => 'SELECT 1'
 
+test('a schema change is seen by itself where the service watches the schema', async () => {
+  await inPlace({ 'db-schema-watch-interval': 1 }, nothing, async ({ service, role, run }) => {
+    expect(codeOf(await service.ask('/late'))).toBe('RST205')
+    await run(`CREATE VIEW api.late AS SELECT 1 AS a; GRANT SELECT ON api.late TO ${role}_anon`)
+    await until(async () => (await service.ask('/late')).text === '[{"a":1}]')
+  })
+})
+
 test('a schema change is seen after NOTIFY, on the channel that is configured', async () => {
   await inPlace({ 'db-channel': 'tidings' }, nothing, async ({ service, role, run }) => {
     await run(`CREATE VIEW api.late AS SELECT 1 AS a; GRANT SELECT ON api.late TO ${role}_anon`)

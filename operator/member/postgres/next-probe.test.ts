@@ -56,6 +56,19 @@ describe('the next probe', () => {
     expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBeGreaterThan(1_902_000)
     expect(at({ ...unknown, latestCertificateAt: 1_800_000 })).toBeGreaterThan(1_902_000)
   })
+  test('is due soon while a role is missing that a user has to create, and more seldom with time', () => {
+    const authenticator = { role: 'ours', inOrder: true, mark: 'm' } as const
+    const lacking = (kind: 'missing' | 'granted') => ({
+      facts: {
+        ...facts,
+        answer: { ...answered, authenticator: { ...authenticator, anonymousRoles: { web: { kind } } } },
+      },
+    })
+    expect(at(lacking('missing'))).toBe(facts.at + 3_000)
+    expect(at({ ...lacking('missing'), now: 100_000 })).toBe(facts.at + 5_000)
+    expect(at({ ...lacking('missing'), now: 10_000_000 })).toBe(facts.at + 60_000)
+    expect(at(lacking('granted'))).toBe(at())
+  })
   test('is due five minutes after the last one if nothing happens', () => {
     expect(at()).toBeGreaterThanOrEqual(facts.at + 300_000)
     expect(at()).toBeLessThanOrEqual(facts.at + 360_000)

@@ -16,6 +16,8 @@ const suspicionMs = 5_000
 const failureMs = { first: 250, most: 60_000 }
 /** A commit that hangs leaves a server process behind, so it is not tried often. */
 const hangingMs = 60_000
+/** While a role is missing that a user has to create: users often create it soon after the service. */
+const missingRoleMs = { first: 3_000, most: 60_000 }
 /** As rarely as it ever gets where looks are slow. */
 const rarestMs = 4 * intervalMs
 
@@ -32,6 +34,15 @@ export function retryDelay(sinceStartMs: number): number {
 function reloadDelay(sinceIssuedMs: number): number {
   if (sinceIssuedMs < 5_000) return 100
   return sinceIssuedMs < 120_000 ? 5_000 : 60_000
+}
+
+/** A wait that grows with the time since Postgres was started. */
+const missingRoleDelay = (sinceStartMs: number): number =>
+  Math.min(missingRoleMs.most, Math.max(missingRoleMs.first, sinceStartMs / 20))
+
+function lacksRole({ answer }: PostgresFacts): boolean {
+  if (answer?.state !== 'answered') return false
+  return Object.values(answer.authenticator?.anonymousRoles ?? {}).some(({ kind }) => kind === 'missing')
 }
 
 const failureDelay = (failures: number): number =>
@@ -69,7 +80,10 @@ export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: Pr
     return isUrgent ? now : operatorStartedAt + spreadOf(key) * intervalMs
   }
   if (facts.ready !== pod.ready) return now
-  const usually = awaited ? retryDelay(now - (pod.startedAt ?? now)) : intervalMs * (1 + 0.2 * spreadOf(key))
+  const sinceStartMs = now - (pod.startedAt ?? now)
+  const seldom = intervalMs * (1 + 0.2 * spreadOf(key))
+  const atRest = lacksRole(facts) ? missingRoleDelay(sinceStartMs) : seldom
+  const usually = awaited ? retryDelay(sinceStartMs) : atRest
   if (facts.slow > 0) return facts.at + slowDelay(facts.slow, usually)
   const failure = failureDelay(facts.failures ?? 0)
   if (facts.isOutdated && certificateIssuedAt !== undefined)

@@ -53,6 +53,8 @@ function fileOf(input: ServiceInput, config: RestConfig, password: string): stri
     'db-anon-role': config.dbAnonRole,
     'db-pool': config.dbPool,
     'db-max-rows': config.maxRows,
+    // Users of a managed database expect a new table to be served without a notification.
+    'db-schema-watch-interval': 2,
     // Every login reads settings of roles, and a function of the user's could change them.
     'db-config': false,
     // A text that begins with "@" would name a file.

@@ -4,12 +4,12 @@
  * the same for all callers of a database.
  */
 import { LRUCache } from 'lru-cache'
+import { type Version, versionOf, versionStatement } from '../../schema-cache/version.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import { detailStatements, detailsOf, type RelationDetails } from './details.ts'
 import { type Overview, overviewOf, overviewStatements, type Relation } from './relations.ts'
-import { type Version, versionOf, versionStatement } from './version.ts'
 
 /** On whose behalf something is read. */
 export type Reading = { readonly database: DatabaseSettings; readonly context: CallContext; readonly tool: string }

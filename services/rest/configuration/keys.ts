@@ -115,6 +115,11 @@ export const keys = {
     fromDatabase,
     { aliases: ['root-spec'] },
   ),
+  'db-schema-watch-interval': key(
+    values.whole(0, 3_600),
+    0,
+    'Seconds between looks whether the schema has changed, over the connection of db-channel; 0: only notifications reload it.',
+  ),
   'db-schemas': key(
     values.servedSchemas(),
     'public',

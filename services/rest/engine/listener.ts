@@ -1,16 +1,23 @@
-/** Hears when the database wants to be read again: NOTIFY on the configured channel. After a connection was lost, anything may have been missed. */
+/**
+ * Hears when the database wants to be read again: NOTIFY on the configured channel, and, where asked, changes of the catalogue. After a connection was lost, anything may have
+ * been missed.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import type { Address } from '../../postgres/address.ts'
 import { connect } from '../../postgres/connect.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
 import { nextBackoff } from '../../process/backoff.ts'
+import { type Version, versionOf, versionStatement } from '../../schema-cache/version.ts'
 
 type Heard = 'reload schema' | 'reload config' | 'reconnected'
 
 type ListenerOptions = {
   readonly address: Address
   readonly channel: string
+  /** Between looks whether the catalogue has changed; 0: none. */
+  readonly watchIntervalMs: number
   readonly logger: Logger
   readonly onHeard: (heard: Heard) => void
   /** Called when the connection is lost, or cannot be made. */
@@ -68,8 +75,23 @@ export class Listener {
       this.#isListening = true
       if (this.#hasListened) onHeard('reconnected')
       this.#hasListened = true
+      void this.#watchCatalogue(client).catch(again)
     } catch (error) {
       again(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  /** Ends when another connection has taken the place of this one. @throws Error where the connection or the statement fails */
+  async #watchCatalogue(client: pg.Client): Promise<void> {
+    const { watchIntervalMs, onHeard } = this.#options
+    let known: Version | undefined
+    while (watchIntervalMs > 0) {
+      await sleep(watchIntervalMs, undefined, { ref: false })
+      if (this.#isStopped || this.#client !== client || !this.#isListening) return
+      const { text, values = [] } = versionStatement(known)
+      const before = known
+      known = versionOf(await client.query({ text, values: [...values], rowMode: 'array' }), before)
+      if (before !== undefined && known.fingerprint !== before.fingerprint) onHeard('reload schema')
     }
   }
 

@@ -2,7 +2,7 @@
  * Detects changes of a catalogue without reading it. Two versions with the same fingerprint have the same schemas, relations, columns, comments and privileges. Estimates of rows
  * are not part of it: ANALYZE writes them in place.
  */
-import type { OwnStatement, Rows } from '../database/access.ts'
+import type { NamedRows, OwnStatement } from '../postgres/cells.ts'
 
 /** `snapshot`: which transactions are visible. Where it is the same, nothing has been committed in between. */
 export type Version = { readonly snapshot: string; readonly fingerprint: string }
@@ -38,7 +38,7 @@ export const versionStatement = (known: Version | undefined): OwnStatement => ({
 })
 
 /** Of the rows of `versionStatement`. */
-export function versionOf(rows: Rows | undefined, known: Version | undefined): Version {
+export function versionOf(rows: Pick<NamedRows, 'rows'> | undefined, known: Version | undefined): Version {
   const [snapshotText, found] = rows?.rows[0] ?? []
   const fingerprintText = found ?? known?.fingerprint
   if (!snapshotText || fingerprintText === undefined) throw new Error('the statement for the version has no row')
