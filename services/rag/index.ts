@@ -111,7 +111,10 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     // What is not applied stays what it was, so that each reload says so.
     settings = { ...next, server: { ...next.server, host: started.host, port: started.port, tls: started.tls } }
     for (const one of [logger, ...loggers.values()]) one.level = next.logLevel
-    for (const name of removed) loggers.delete(name)
+    for (const name of removed) {
+      loggers.delete(name)
+      void metrics.forget(name)
+    }
     if (waiting.length > 0)
       logger.warn({ settings: waiting }, 'these settings of the server take effect at its next start')
     if (added.length + changed.length + removed.length > 0)

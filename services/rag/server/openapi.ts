@@ -56,6 +56,7 @@ const queryOperation = {
     403: error('FORBIDDEN: the server is for this machine only, and Host is not in server.allowed_hosts'),
     404: error('PIPELINE_NOT_FOUND'),
     405: error('METHOD_NOT_ALLOWED'),
+    408: error('INVALID_REQUEST: the body is too slow'),
     413: error('REQUEST_TOO_LARGE: the body has more than 1 MiB'),
     415: error('INVALID_REQUEST: the body is not application/json'),
     500: error('EXECUTION_ERROR: the database or a provider failed. INTERNAL_ERROR: unexpected'),

@@ -208,6 +208,20 @@ describe('a query', () => {
     expect((await post({ query: 'x' }, { name: 'narrow' })).status).toBe(200)
   })
 
+  test('takes no place of its pipeline before its body is there, which has its own time limit', async () => {
+    behave()
+    const slow = connect(service.address.port, '127.0.0.1')
+    onTestFinished(() => void slow.destroy())
+    const head = 'POST /v1/pipelines/narrow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json'
+    const answer = new Promise<string>(resolve => slow.once('data', data => resolve(String(data))))
+    slow.write(`${head}\r\nContent-Length: 100\r\n\r\n{"query"`)
+    await new Promise(resolve => setTimeout(resolve, 50))
+    expect((await post({ query: 'x' }, { name: 'narrow' })).status).toBe(200)
+    expect(await answer).toMatch(/^HTTP\/1.1 408 /)
+    expect(await answer).toContain('"code":"INVALID_REQUEST","message":"the body did not arrive within 300 ms"')
+    expect(await (await fetch(`${base}/metrics`)).text()).toContain('in_flight{pipeline="narrow"} 0')
+  })
+
   test('whose client goes ends what it has begun', async () => {
     const ended = Promise.withResolvers<unknown>()
     behave({ search: (_, signal) => hang(signal).catch(ended.resolve) })
