@@ -1,5 +1,6 @@
 /** The vector arm: SQL of the rows nearest to a vector, exactly or by an index, and the settings of the index. Pure. */
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
+import { ownName } from './own-names.ts'
 import type { DescribedTable, Operator, VectorColumn, VectorIndex } from './table.ts'
 import type { FilterCondition } from './types.ts'
 
@@ -18,9 +19,6 @@ export type Setting = readonly [name: string, value: string]
 
 /** What is given beside `row_key`, `score` and `similarity`: the id and the text of each row. */
 type Wanted = { readonly limit: number; readonly hasTexts: boolean }
-
-/** No column of a table is likely to have such a name. */
-const [distanceName, similarityName, acceptedName] = ['"~distance"', '"~similarity"', '"~accepted"']
 
 type Conditions = { readonly condition: FilterCondition; readonly indexed: FilterCondition }
 
@@ -41,11 +39,11 @@ export function vectorParameter(vector: readonly number[], { type }: VectorColum
 }
 
 /** More is better. By cosine it is the similarity. */
-const scores: Readonly<Record<Operator, string>> = {
-  '<=>': `1 - ${distanceName}`,
-  '<#>': `- ${distanceName}`,
-  '<->': `1 / (1 + ${distanceName})`,
-  '<+>': `1 / (1 + ${distanceName})`,
+const scores: Readonly<Record<Operator, (distance: string) => string>> = {
+  '<=>': distance => `1 - ${distance}`,
+  '<#>': distance => `- ${distance}`,
+  '<->': distance => `1 / (1 + ${distance})`,
+  '<+>': distance => `1 / (1 + ${distance})`,
 }
 
 const operatorOf = (plan: VectorPlan, { vector }: DescribedTable): Operator =>
@@ -65,6 +63,8 @@ export function vectorSql(
   const { table, identity } = described
   const column = described.vector
   const operator = operatorOf(plan, described)
+  const [distanceName, similarityName] = [ownName(table, 'distance'), ownName(table, 'similarity')]
+  const acceptedName = ownName(table, 'accepted')
   const place = `$1::${column.schema}.${column.type}`
   const distanceBy = (by: Operator) => {
     const distance = `${column.expression} OPERATOR(${column.schema}.${by}) ${place}`
@@ -92,8 +92,8 @@ export function vectorSql(
   ])
   const shown = [
     `${table.rowExpression} AS row_key`,
-    `${scores[operator]} AS score`,
-    `${isCosine ? scores['<=>'] : similarityName} AS similarity`,
+    `${scores[operator](distanceName)} AS score`,
+    `${isCosine ? scores['<=>'](distanceName) : similarityName} AS similarity`,
     `${isAccepted === '' ? 'NULL' : 'count(*) OVER ()'} AS accepted`,
     ...(hasTexts ? [`${table.idExpression} AS id`, `${content}::pg_catalog.text AS content`] : []),
   ]
