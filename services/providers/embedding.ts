@@ -32,9 +32,15 @@ const maximumDimensions = 65_536
 const bytesOfVector = 30 * maximumDimensions
 const maximumAnswerBytes = 268_435_456
 
+/** `every` would make an object of each number. */
+export function areFinite(numbers: ArrayLike<unknown>): boolean {
+  for (let place = 0; place < numbers.length; place++) if (!Number.isFinite(numbers[place])) return false
+  return true
+}
+
 /** By hand, since a batch has millions of numbers. */
 const vector = z.custom<Vector>(
-  value => Array.isArray(value) && value.length <= maximumDimensions && value.every(Number.isFinite),
+  value => Array.isArray(value) && value.length <= maximumDimensions && areFinite(value),
   'must be a vector of finite numbers',
 )
 

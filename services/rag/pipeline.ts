@@ -107,7 +107,7 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
     }
   }
 
-  async function embed(text: string, signal: AbortSignal): Promise<readonly number[]> {
+  async function embed(text: string, signal: AbortSignal): Promise<ArrayLike<number>> {
     const began = performance.now()
     try {
       return await vectors.embed(text, signal)

@@ -1,5 +1,6 @@
 /** The vectors of queries: those asked for last are kept, and equal queries at once are one request to the provider. Errors are not kept. */
 import { LRUCache } from 'lru-cache'
+import { areFinite } from '../../providers/embedding.ts'
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
 import { SharedWork } from './shared-work.ts'
@@ -33,18 +34,19 @@ export class QueryVectors {
   }
 
   /** @throws ProviderError; what the signal is aborted with */
-  async embed(text: string, signal: AbortSignal): Promise<readonly number[]> {
+  async embed(text: string, signal: AbortSignal): Promise<Float32Array> {
     signal.throwIfAborted()
     const vector = this.#kept.get(text) ?? (await this.#shared.run(text, signal, limit => this.#ask(text, limit)))
-    return Array.from(vector)
+    // The caller may change it.
+    return vector.slice()
   }
 
   async #ask(text: string, signal: AbortSignal): Promise<Float32Array> {
     const { embedder } = this.#options
     const [numbers = []] = await embedder.embed([text], 'query', signal)
     // As pgvector stores them.
-    const vector = Float32Array.from(numbers)
-    if (!vector.every(Number.isFinite))
+    const vector = new Float32Array(numbers)
+    if (!areFinite(vector))
       throw new ProviderError('malformed', embedder.provider, 'sent a number that is too large for a vector')
     this.#note(vector.length)
     this.#kept.set(text, vector)

@@ -45,7 +45,7 @@ export type SearchedPipeline = Pick<
 
 type Options = {
   readonly pipeline: SearchedPipeline
-  readonly embed: (text: string, signal: AbortSignal) => Promise<readonly number[]>
+  readonly embed: (text: string, signal: AbortSignal) => Promise<ArrayLike<number>>
   readonly rerank?: Rerank
   /** Without it there is no lexical arm. */
   readonly makeLexical?: (options: LexicalOptions) => Lexical
@@ -126,7 +126,7 @@ export class Searcher {
 
   async #searchAndRerank(
     request: SearchRequest,
-    embedding: () => Promise<readonly number[]>,
+    embedding: () => Promise<ArrayLike<number>>,
     signal: AbortSignal,
   ): Promise<SearchResult> {
     const { rerank } = this.#options
@@ -150,7 +150,7 @@ export class Searcher {
   async #search(
     request: SearchRequest,
     wanted: number,
-    embedding: () => Promise<readonly number[]>,
+    embedding: () => Promise<ArrayLike<number>>,
     signal: AbortSignal,
   ): Promise<SearchResult> {
     const tables = await this.#tables.get()
@@ -291,7 +291,7 @@ function reordered(
 
 function checkDimensions(
   { described: { vector, table } }: SearchableTable<unknown>,
-  { length }: readonly number[],
+  { length }: ArrayLike<number>,
 ): void {
   if (vector.dimensions === undefined || vector.dimensions === length) return
   throw new RagError(

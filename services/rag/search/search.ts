@@ -5,7 +5,7 @@ import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Step } from '../../postgres/run.ts'
 import type { Filter } from '../request/filter.ts'
 import { conditionOf } from './conditions.ts'
-import { fuse } from './fuse.ts'
+import { fuse, type Ranked } from './fuse.ts'
 import type { LexicalSearch } from './lexical-interface.ts'
 import { Distinct, type Hit, hitKey, mergeLists } from './lists.ts'
 import { Parameters } from './parameters.ts'
@@ -36,7 +36,7 @@ export type Search = {
   readonly tables: readonly TableSearch[]
   readonly filter: Filter | undefined
   /** undefined: the vector arm is off. */
-  readonly vector: readonly number[] | undefined
+  readonly vector: ArrayLike<number> | undefined
   readonly vectorWeight: number
   readonly minSimilarity: number
   /** How many documents are wanted. */
@@ -113,10 +113,10 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
   const distinct = new Distinct()
   const rows = new Map<string, TextRow>()
   for (const [table, result] of results.entries()) {
-    for (const row of result.rows) rows.set(hitKey({ table, row: row[0] ?? '' }), row)
+    for (const row of result.rows) rows.set(hitKey(table, row[0] ?? ''), row)
   }
   for (const hit of mergeLists(results.map((result, table) => vectorHits(result.rows, table, search)))) {
-    const row = rows.get(hitKey(hit))
+    const row = rows.get(hit.key)
     const table = search.tables[hit.table]
     if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[4], row[5], hit.score))
   }
@@ -161,13 +161,18 @@ async function complete(
 const isSimilar = (row: TextRow, { minSimilarity }: Search): boolean =>
   minSimilarity === 0 || similarityOf(row) >= minSimilarity
 
+function hitOf(table: number, row: string, score: number, comparable: number): Hit {
+  return { key: hitKey(table, row), table, row, score, comparable }
+}
+
 const vectorHits = (rows: readonly TextRow[], table: number, search: Search): readonly Hit[] =>
-  rows
-    .filter(row => isSimilar(row, search))
-    .map(row => ({ table, row: row[0] ?? '', score: Number(row[1]), comparable: similarityOf(row) }))
+  rows.filter(row => isSimilar(row, search)).map(row => hitOf(table, row[0] ?? '', Number(row[1]), similarityOf(row)))
 
 const lexicalHits = (rows: readonly TextRow[], table: number): readonly Hit[] =>
-  rows.map(row => ({ table, row: row[0] ?? '', score: Number(row[1]), comparable: Number(row[1]) }))
+  rows.map(row => {
+    const score = Number(row[1])
+    return hitOf(table, row[0] ?? '', score, score)
+  })
 
 const documentOf = (
   { table }: TableSearch,
@@ -214,31 +219,24 @@ async function documentsOf(
   const texts = await textsOf(connection, search, hits)
   for (const { hit, score } of hits) {
     const table = search.tables[hit.table]
-    const row = texts.get(hitKey(hit))
+    const row = texts.get(hit.key)
     if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[1], row[2], score))
   }
   return distinct.documents
 }
 
-type Ranked = { readonly hit: Hit; readonly score: number }
-
 /** With one list its scores are those of the documents. */
-function rankedHits(
+const rankedHits = (
   { vector, vectorWeight }: Search,
   byVector: readonly Hit[],
   byWords: readonly Hit[],
-): readonly Ranked[] {
-  if (vector === undefined) return byWords.map(hit => ({ hit, score: hit.score }))
-  const hits = new Map([...byWords, ...byVector].map(hit => [hitKey(hit), hit]))
-  const fused = fuse([
-    { keys: byVector.map(hitKey), weight: vectorWeight },
-    { keys: byWords.map(hitKey), weight: 1 - vectorWeight },
-  ])
-  return fused.flatMap(({ key, score }) => {
-    const hit = hits.get(key)
-    return hit === undefined ? [] : [{ hit, score }]
-  })
-}
+): readonly Ranked[] =>
+  vector === undefined
+    ? byWords.map(hit => ({ hit, score: hit.score }))
+    : fuse([
+        { hits: byVector, weight: vectorWeight },
+        { hits: byWords, weight: 1 - vectorWeight },
+      ])
 
 /** Sequential scans are off for this statement alone, not for those behind it in the transaction. */
 const withSettings = ({ plan, step }: ReturnType<typeof vectorStep>): readonly Step[] =>
@@ -281,9 +279,7 @@ async function textsOf(
   })
   const results = await runSteps(connection, [...steps, commitStep])
   return new Map(
-    results.flatMap((rows, index) =>
-      rows.map(row => [hitKey({ table: places[index] ?? 0, row: row[0] ?? '' }), row] as const),
-    ),
+    results.flatMap((rows, index) => rows.map(row => [hitKey(places[index] ?? 0, row[0] ?? ''), row] as const)),
   )
 }
 

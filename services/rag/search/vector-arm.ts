@@ -26,12 +26,13 @@ type Conditions = { readonly condition: FilterCondition; readonly indexed: Filte
  * The first parameter of `vectorSql`, in pgvector's binary form: the number of dimensions and zero in 16 bits each, then the numbers. It is a fifth of the text, and of the column's own type: a cast
  * would be made for every row.
  */
-export function vectorParameter(vector: readonly number[], { type }: VectorColumn): { readonly binary: Buffer } {
+export function vectorParameter(vector: ArrayLike<number>, { type }: VectorColumn): { readonly binary: Buffer } {
   const width = type === 'halfvec' ? 2 : 4
   const binary = Buffer.alloc(4 + width * vector.length)
   const view = new DataView(binary.buffer, binary.byteOffset)
   view.setUint16(0, vector.length)
-  for (const [place, number] of vector.entries()) {
+  for (let place = 0; place < vector.length; place++) {
+    const number = vector[place] ?? 0
     if (type === 'halfvec') view.setFloat16(4 + width * place, number)
     else view.setFloat32(4 + width * place, number)
   }
