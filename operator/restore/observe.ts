@@ -27,7 +27,6 @@ import { conditionOf } from '../objects/conditions.ts'
 import type { DataSource } from '../objects/instance.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import { snapshotsNotServed } from '../objects/snapshots-not-served.ts'
-import type { GuardedObserver } from '../workload/observe.ts'
 import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
 import { isHandedOver } from './ended.ts'
@@ -36,9 +35,15 @@ import type { Left, Observed } from './observed.ts'
 
 type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
 
-type Request = { restore: Restore; keys: InstallationKeys; prior: PriorMemberFacts; now: number }
+type Request = {
+  restore: Restore
+  keys: InstallationKeys
+  prior: PriorMemberFacts
+  now: number
+  clockDoubt: string | undefined
+}
 
-export async function observe(observer: GuardedObserver, { restore, keys, prior, now }: Request): Promise<Seen> {
+export async function observe(observer: Observer, { restore, keys, prior, now, clockDoubt }: Request): Promise<Seen> {
   const { caches, cluster } = observer
   const { metadata, spec, status } = restore
   const { namespace } = metadata
@@ -106,7 +111,7 @@ export async function observe(observer: GuardedObserver, { restore, keys, prior,
         isOpen && isSwitched && status?.after === undefined
           ? await cluster.get('Backup', { namespace, name: takenNameOf(restore, 'postrestore') })
           : undefined,
-      clockDoubt: observer.clock.doubt(),
+      clockDoubt,
       leftovers: left === undefined ? noLeftovers : await leftoversOf(cluster, restore, left),
     },
   }

@@ -1,6 +1,7 @@
 /** Performs one action of a plan: on the objects of the member, or on those of the endpoint. */
 import { type EndpointExecutor, type EndpointPass, performEndpoint, readRolesOf } from '../endpoint/act.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
+import { withRolesLocked } from '../member/postgres/act.ts'
 import type { Action } from './actions.ts'
 import type { Observation } from './observe.ts'
 
@@ -24,7 +25,7 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
     case 'note-loaded':
     case 'claim-port':
     case 'leave-port':
-      await performEndpoint(executor, pass, action)
+      await performEndpoint(executor, pass, action, work => withRolesLocked(executor, pass, work))
       return 'done'
     default:
       return performMember(executor, pass, action, readRolesOf(executor, pass))
