@@ -57,7 +57,7 @@ test('what is not given has its default', () => {
     completion: { provider: 'openai', apiKey: undefined, headers: {} },
     rerank: undefined,
     ...{ tokenBudget: 1_000, contextTokens: 4_000, topN: 10, systemPrompt: undefined, poolSize: 10 },
-    ...{ hybridEnabled: true, vectorWeight: 0.5, minSimilarity: 0 },
+    ...{ hybridEnabled: true, vectorWeight: 0.5, minSimilarity: 0, exactTimeoutMs: 5_000 },
     address: {
       hosts: [{ name: 'localhost', address: 'localhost', port: 5432 }],
       user: 'postgres',

@@ -149,6 +149,7 @@ function pipelineOf(
     hybridEnabled: search.hybridEnabled,
     vectorWeight: search.vectorWeight,
     minSimilarity: search.minSimilarity,
+    exactTimeoutMs: search.exactTimeout,
     allowSources: given.allowIncludeSources,
     maximumConcurrentRequests: given.maxConcurrentRequests,
   }

@@ -147,6 +147,7 @@ export const pipeline = {
     hybrid_enabled: key(values.truth(), true),
     vector_weight: key(values.decimal(0, 1), 0.5),
     min_similarity: key(values.decimal(0, 1), 0),
+    exact_timeout: key(values.duration(100, 30_000), '5s'),
   },
   rerank: {
     provider: optional(values.choice('voyage')),

@@ -60,6 +60,8 @@ export type PipelineSettings = {
   readonly vectorWeight: number
   /** From 0 (no floor) to 1; of documents that only their vector has found. */
   readonly minSimilarity: number
+  /** Of a statement of a search, where an index can answer instead. */
+  readonly exactTimeoutMs: number
   /** Whether requests may have the documents themselves. */
   readonly allowSources: boolean
   /** Requests that run at a time; more are refused. */

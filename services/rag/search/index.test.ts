@@ -38,6 +38,7 @@ function searcher(tables: readonly TableSettings[], { makeLexical, reranker, lim
     hybridEnabled: makeLexical !== undefined,
     vectorWeight: 0.5,
     minSimilarity: 0,
+    exactTimeoutMs: 5_000,
     ...more,
   } satisfies SearchedPipeline
   const made = new Searcher({
@@ -59,6 +60,13 @@ const byNumber: NonNullable<More['makeLexical']> = ({ table: { schema, name, row
   warnings: [],
   prepare: async () => (condition, _, limit) => ({
     sql: `SELECT ${rowExpression} AS row_key, n::float8 AS score FROM "${schema}"."${name}" AS t WHERE ${condition ?? 'true'} ORDER BY n DESC LIMIT ${limit}`,
+  }),
+})
+
+const byId: NonNullable<More['makeLexical']> = ({ table: { schema, name, rowExpression } }) => ({
+  warnings: [],
+  prepare: async () => (condition, _, limit) => ({
+    sql: `SELECT ${rowExpression} AS row_key, id::float8 AS score FROM "${schema}"."${name}" AS t WHERE ${condition ?? 'true'} ORDER BY id DESC LIMIT ${limit}`,
   }),
 })
 
@@ -97,6 +105,30 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     ])
     expect(documents[0]?.score).toBeCloseTo(1, 5)
     expect(warnings).toEqual([])
+  })
+
+  test('is answered from the index, and says so, where an exact scan takes too long', async () => {
+    await postgres?.run(`
+      CREATE FUNCTION slow(n int) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT pg_sleep(0.002) IS NOT NULL';
+      CREATE TABLE far (id int PRIMARY KEY, content text, embedding vector(3));
+      INSERT INTO far SELECT n, 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(1, 3000) n;
+      CREATE INDEX ON far USING hnsw (embedding vector_cosine_ops);
+      ANALYZE far`)
+    const slow = table('far', { filter: { kind: 'sql' as const, text: 'id > 2900 AND slow(id)' } })
+    for (const more of [{}, { makeLexical: byId }]) {
+      const search = async (exactTimeoutMs: number, timeoutMs?: number) =>
+        searcher([slow], { ...more, exactTimeoutMs }).search(
+          { query: '[1,10,0]', filter: undefined, topN: 3, ...(timeoutMs && { timeoutMs }) },
+          never,
+        )
+      const whole = await search(10_000)
+      expect([whole.isIncomplete, whole.documents.length, whole.warnings]).toEqual([false, 3, []])
+      for (const cut of [await search(50), await search(10_000, 200)]) {
+        expect([cut.isIncomplete, cut.documents.length]).toEqual([true, 3])
+        for (const { id } of cut.documents) expect(Number(id)).toBeGreaterThan(2_900)
+        expect(cut.warnings).toEqual([expect.stringContaining('search.exact_timeout')])
+      }
+    }
   })
 
   test('columns may have the names that the statements use', async () => {

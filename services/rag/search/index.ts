@@ -14,9 +14,10 @@ import type { Filter } from '../request/filter.ts'
 import { conditionOf } from './conditions.ts'
 import { asRagError, isWorthRetrying, mayBeOfFilter } from './failures.ts'
 import { filterSql } from './filter-condition.ts'
+import { searchInTime } from './in-time.ts'
 import type { Lexical } from './lexical-interface.ts'
 import { Parameters } from './parameters.ts'
-import { type Search, searchByBoth, searchByVector, type TableSearch } from './search.ts'
+import { searchByBoth, searchByVector, type TableSearch } from './search.ts'
 import { runOwn } from './session.ts'
 import { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
@@ -40,7 +41,15 @@ export type Rerank = (
 
 export type SearchedPipeline = Pick<
   PipelineSettings,
-  'name' | 'address' | 'poolSize' | 'tables' | 'hybridEnabled' | 'vectorWeight' | 'minSimilarity' | 'rerank'
+  | 'name'
+  | 'address'
+  | 'poolSize'
+  | 'tables'
+  | 'hybridEnabled'
+  | 'vectorWeight'
+  | 'minSimilarity'
+  | 'exactTimeoutMs'
+  | 'rerank'
 >
 
 type Options = {
@@ -58,6 +67,11 @@ type Options = {
 const acquisitionTimeoutMs = 10_000
 const maximumLifetimeMs = 1_800_000
 const maximumIdleMs = 300_000
+
+/** An exact scan leaves time for another search and the answer. */
+const exactShare = 4
+const incompleteWarning =
+  'a search took longer than search.exact_timeout, and was answered from what the index of vectors finds first; other rows that its filter accepts may be nearer'
 
 export class Searcher {
   readonly #options: Options
@@ -131,19 +145,20 @@ export class Searcher {
   ): Promise<SearchResult> {
     const { rerank } = this.#options
     const depth = rerank === undefined ? 0 : (this.#options.pipeline.rerank?.depth ?? 0)
-    const { documents, warnings } = await this.#search(request, Math.max(request.topN, depth), embedding, signal)
-    if (rerank === undefined || documents.length === 0) return { documents: documents.slice(0, request.topN), warnings }
+    const found = await this.#search(request, Math.max(request.topN, depth), embedding, signal)
+    const { documents, warnings } = found
+    if (rerank === undefined || documents.length === 0) return { ...found, documents: documents.slice(0, request.topN) }
     try {
       const order = await rerank(
         request.query,
         documents.slice(0, depth).map(({ content }) => content),
         signal,
       )
-      return { documents: reordered(documents, order).slice(0, request.topN), warnings }
+      return { ...found, documents: reordered(documents, order).slice(0, request.topN) }
     } catch (error) {
       if (signal.aborted) throw error
       this.#options.logger.warn({ err: error }, 'reranking failed; documents are in the order of the search')
-      return { documents: documents.slice(0, request.topN), warnings: [...warnings, 'reranking failed'] }
+      return { ...found, documents: documents.slice(0, request.topN), warnings: [...warnings, 'reranking failed'] }
     }
   }
 
@@ -163,8 +178,8 @@ export class Searcher {
       this.#warnings(tables, signal),
     ])
     if (vector !== undefined) for (const table of tables) checkDimensions(table, vector)
-    const { vectorWeight, minSimilarity } = this.#options.pipeline
-    const search: Search = {
+    const { vectorWeight, minSimilarity, exactTimeoutMs } = this.#options.pipeline
+    const search = {
       tables: tables.map((table, place): TableSearch => {
         const size = sizes[place] ?? { matching: 0, all: 0, isFiltered: false }
         return { table, size, lexical: lexical[place] }
@@ -177,10 +192,13 @@ export class Searcher {
       sizes: this.#sizes,
     }
     const byVectorOnly = vector !== undefined && lexical.every(one => one === undefined)
-    const documents = await transact(this.#pool, signal, connection =>
-      byVectorOnly ? searchByVector(connection, search) : searchByBoth(connection, search),
+    const exactMs = Math.min(exactTimeoutMs, Math.ceil((request.timeoutMs ?? Number.POSITIVE_INFINITY) / exactShare))
+    const { documents, isIncomplete } = await searchInTime(search, exactMs, one =>
+      transact(this.#pool, signal, connection =>
+        byVectorOnly ? searchByVector(connection, one) : searchByBoth(connection, one),
+      ),
     )
-    return { documents, warnings }
+    return { documents, isIncomplete, warnings: isIncomplete ? [...warnings, incompleteWarning] : warnings }
   }
 
   async #size(

@@ -23,7 +23,15 @@ import type { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
 import type { SearchableTable } from './tables.ts'
 import type { FoundDocument } from './types.ts'
-import { type Size, settingsOfExact, type VectorPlan, vectorParameter, vectorPlan, vectorSql } from './vector-arm.ts'
+import {
+  indexPlan,
+  type Size,
+  settingsOfExact,
+  type VectorPlan,
+  vectorParameter,
+  vectorPlan,
+  vectorSql,
+} from './vector-arm.ts'
 
 /** What is known before a table is searched. */
 export type TableSearch = {
@@ -42,6 +50,10 @@ export type Search = {
   /** How many documents are wanted. */
   readonly wanted: number
   readonly sizes: Sizes
+  /** Of each statement. */
+  readonly timeoutMs: number
+  /** Whether exact scans are left out where a table has an index. */
+  readonly isIndexOnly: boolean
 }
 
 /** Of each list that is fused. */
@@ -103,7 +115,10 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
   const first = search.tables.map(one => vectorStep(search, one, limit, true))
   const rowsOfSteps = await runSteps(
     connection,
-    first.flatMap(({ plan, step }) => [settingsStep([...planning(search), ...settingsOf(plan)]), step]),
+    first.flatMap(({ plan, step }) => [
+      settingsStep([...planning(search), ...settingsOf(plan)], search.timeoutMs),
+      step,
+    ]),
   )
   const results: Nearest[] = []
   for (const [place, one] of search.tables.entries()) {
@@ -131,7 +146,9 @@ const exact: VectorPlan = { kind: 'exact' }
 const settingsOf = (plan: VectorPlan) => (plan.kind === 'approximate' ? plan.settings : settingsOfExact)
 
 function vectorStep(search: Search, one: TableSearch, limit: number, hasTexts: boolean) {
-  const plan = vectorPlan(one.table.described, one.size, limit)
+  const { described } = one.table
+  const byIndex = search.isIndexOnly ? indexPlan(described, one.size, limit) : undefined
+  const plan = byIndex ?? vectorPlan(described, one.size, limit)
   return { plan, step: stepOf(vectorStatement(search, one, plan, limit, hasTexts)) }
 }
 
@@ -150,10 +167,14 @@ async function complete(
 ): Promise<Nearest> {
   if (plan.kind === 'exact') return { rows, isAll: rows.length < limit }
   const accepted = Number(rows[0]?.[3] ?? rows.length)
+  if (plan.isFilterWithin) return { rows, isAll: true }
   if (accepted >= plan.needed) return { rows, isAll: false }
   const step = stepOf(vectorStatement(search, one, exact, limit, hasTexts))
   // The settings before may have ended with their transaction.
-  const [all = []] = await runSteps(connection, [settingsStep([...planning(search), ...settingsOf(exact)]), step])
+  const [all = []] = await runSteps(connection, [
+    settingsStep([...planning(search), ...settingsOf(exact)], search.timeoutMs),
+    step,
+  ])
   learn(search, one, all.length, limit)
   return { rows: all, isAll: all.length < limit }
 }
@@ -240,7 +261,7 @@ const rankedHits = (
 
 /** Sequential scans are off for this statement alone, not for those behind it in the transaction. */
 const withSettings = ({ plan, step }: ReturnType<typeof vectorStep>): readonly Step[] =>
-  plan.kind === 'approximate' ? [moreSettings(plan.settings), step, moreSettings(settingsOfExact)] : [step]
+  plan.kind === 'approximate' ? [moreSettings(plan.settings), step, moreSettings(plan.after)] : [step]
 
 async function armLists(connection: Connection, search: Search, limit: number) {
   const arms = search.tables.map(one => ({
@@ -251,7 +272,9 @@ async function armLists(connection: Connection, search: Search, limit: number) {
     ...(vector === undefined ? [] : withSettings(vector)),
     ...(lexical === undefined ? [] : [lexical]),
   ])
-  const results = [...(await runSteps(connection, [beginStep, settingsStep(planning(search)), ...steps]))]
+  const results = [
+    ...(await runSteps(connection, [beginStep, settingsStep(planning(search), search.timeoutMs), ...steps])),
+  ]
   const vectorLists: (readonly Hit[])[] = []
   const lexicalLists: (readonly Hit[])[] = []
   for (const [place, one] of search.tables.entries()) {

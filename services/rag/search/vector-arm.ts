@@ -11,8 +11,12 @@ export type VectorPlan =
       readonly kind: 'approximate'
       readonly index: VectorIndex
       readonly settings: readonly Setting[]
+      /** Ends the settings that would hold for other statements. */
+      readonly after: readonly Setting[]
       readonly scanned: number
       readonly needed: number
+      /** The filter is part of the scan, which then finds the first rows that pass it. */
+      readonly isFilterWithin: boolean
     }
 
 export type Setting = readonly [name: string, value: string]
@@ -80,7 +84,8 @@ export function vectorSql(
   const order = isExact
     ? `${distance}, ${identity.tie}`
     : `${plan.index.expression} OPERATOR(${column.schema}.${operator}) ${place}::${column.schema}.${plan.index.type}`
-  const isAccepted = isExact || condition === undefined ? '' : ` AND ${acceptedName}`
+  const isWithin = isExact || plan.isFilterWithin
+  const isAccepted = isWithin || condition === undefined ? '' : ` AND ${acceptedName}`
   const content = `t.${quoteIdentifier(table.textColumn)}`
   const isCosine = operator === '<=>'
   // What is made of these columns is made for the rows that are found only.
@@ -98,7 +103,7 @@ export function vectorSql(
     `${isAccepted === '' ? 'NULL' : 'count(*) OVER ()'} AS accepted`,
     ...(hasTexts ? [`${table.idExpression} AS id`, `${content}::pg_catalog.text AS content`] : []),
   ]
-  const inner = isExact ? condition : indexed
+  const inner = isWithin ? condition : indexed
   const filter = [`${column.expression} IS NOT NULL`, ...(inner === undefined ? [] : [inner])].join(' AND ')
   // Materialized, and ordered by a sum: else the planner would believe in the order of the index.
   return `WITH nearest AS MATERIALIZED (
@@ -147,7 +152,16 @@ export function vectorPlan(
   const scanned = isFiltered ? Math.max(candidates, wanted) : limit
   const expected = scanned * Math.min(1, matching / Math.max(1, all))
   const needed = isFiltered ? Math.ceil(Math.max(limit / surplus, leastDensity * expected)) : limit
-  return { kind: 'approximate', index, settings, scanned, needed }
+  return { kind: 'approximate', index, settings, after: settingsOfExact, scanned, needed, isFilterWithin: false }
+}
+
+/** Where exact scans take too long: the first rows that the index meets and the filter accepts. undefined: there is no index. */
+export function indexPlan({ vector, pgvector }: DescribedTable, { all }: Size, limit: number): VectorPlan | undefined {
+  const [index] = vector.indexes
+  if (index === undefined) return undefined
+  const settings = [...indexSettings(index, pgvector, mostScanned / 2, candidatesFor(all)), readsIndex, ...readsNoOther]
+  const after = [...settingsOfExact, ...readsNoOther.map(([name]) => [name, 'on'] as const)]
+  return { kind: 'approximate', index, settings, after, scanned: limit, needed: 0, isFilterWithin: true }
 }
 
 /** From this version an index scan can go on until enough rows have passed the filter. */
@@ -164,6 +178,12 @@ const leastProbes = 10
 
 /** Postgres does not count what it costs to read vectors that are stored out of line, and would rather read a whole table of ten thousand. */
 const readsIndex: Setting = ['enable_seqscan', 'off']
+
+/** Rows of the filter by its own index, sorted, would be the exact scan again. */
+const readsNoOther: readonly Setting[] = [
+  ['enable_bitmapscan', 'off'],
+  ['enable_sort', 'off'],
+]
 
 /** Ends `readsIndex`. */
 export const settingsOfExact: readonly Setting[] = [['enable_seqscan', 'on']]

@@ -97,7 +97,7 @@ const unread: Record<UnreadRequest, readonly [status: number, message: string]> 
 function corsOf({ cors }: Pick<ServerSettings, 'cors'>): CorsRules | undefined {
   if (cors === undefined) return undefined
   const origins = cors.allowedOrigins.includes('*') ? undefined : cors.allowedOrigins
-  return { origins, methods: 'GET, HEAD, POST, OPTIONS', exposedHeaders: 'Link, Retry-After' }
+  return { origins, methods: 'GET, HEAD, POST, OPTIONS', exposedHeaders: 'Link, Retry-After, Search-Incomplete' }
 }
 
 /**

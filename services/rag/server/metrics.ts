@@ -10,6 +10,7 @@ export type ProviderRole = 'embedding' | 'completion' | 'rerank'
 export type RequestMetrics = {
   request(pipeline: string, outcome: string, seconds: number): void
   stage(pipeline: string, stage: 'embed' | 'search' | 'answer', seconds: number): void
+  incomplete(pipeline: string): void
 }
 
 /** What pipelines report of their providers. */
@@ -67,6 +68,12 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
     labelNames: ['pipeline', 'role', 'kind'],
     ...this.#registers,
   })
+  readonly #incomplete = new Counter({
+    name: 'rag_incomplete_searches_total',
+    help: 'Searches that were answered from what an index finds first, since an exact one took too long',
+    labelNames: ['pipeline'],
+    ...this.#registers,
+  })
   readonly #reloads = new Counter({
     name: 'rag_configuration_reloads_total',
     help: 'Reloads of the configuration, by result: applied or refused',
@@ -109,6 +116,10 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
     this.#stages.observe({ pipeline, stage }, duration)
   }
 
+  incomplete(pipeline: string): void {
+    if (this.#isThere(pipeline)) this.#incomplete.inc({ pipeline })
+  }
+
   tokens(pipeline: string, kind: TokenKind, count: number): void {
     if (!this.#isThere(pipeline)) return
     this.#tokens.inc({ pipeline, kind }, count)
@@ -134,6 +145,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
       this.#stages,
       this.#tokens,
       this.#providerErrors,
+      this.#incomplete,
     ]
     for (const metric of all) {
       const { values } = await metric.get()

@@ -27,6 +27,12 @@ const answer = (description: string, schema: Schema, headers: Schema = {}) => ({
   content: { 'application/json': { schema } },
 })
 const error = (description: string, headers: Schema = {}) => answer(description, reference('Error'), headers)
+const searchIncomplete = {
+  'Search-Incomplete': {
+    description: 'The search took too long, and some of the rows that the filter accepts were not searched',
+    schema: { type: 'string', enum: ['true'] },
+  },
+}
 const retryAfter = { 'Retry-After': { description: 'Seconds to wait', schema: { type: 'integer' } } }
 
 const get = (operationId: string, summary: string, ok: object) => ({
@@ -46,7 +52,7 @@ const queryOperation = {
   responses: {
     200: {
       description: 'The answer, or a stream of it',
-      headers: serviceLink,
+      headers: { ...serviceLink, ...searchIncomplete },
       content: {
         'application/json': { schema: reference('Answer') },
         'text/event-stream': { schema: reference('StreamEvent') },

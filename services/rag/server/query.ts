@@ -26,6 +26,9 @@ type Incoming = { readonly head: RequestHead; readonly body: IncomingBody; reado
 
 const sourceOf = ({ id, content, score }: FoundDocument) => ({ id, content, score })
 
+/** The contract's answer has no place for it. */
+const incomplete = ['Search-Incomplete', 'true'] as const
+
 /** A body of 1 MiB takes so long at 100 kB/s. */
 const longestBodyMs = 10_000
 
@@ -64,22 +67,29 @@ class QueryRequest {
 
   async answer(query: Query, signal: AbortSignal): Promise<HttpResponse> {
     try {
-      const { documents, warnings } = await this.#search(query)
+      const { documents, warnings, isIncomplete } = await this.#search(query)
       for (const warning of warnings) this.#parts.onWarning(this.#pipeline.settings.name, warning)
       const question = { query: query.query, history: query.messages, documents }
+      const headers = isIncomplete ? [incomplete] : []
+      if (isIncomplete) this.#parts.metrics.incomplete(this.#pipeline.settings.name)
       if (query.stream) {
         const texts = this.#pipeline.answerStream(question, this.#deadline.signal)
-        return await streamAnswer(texts, this.#deadline, ended => this.#end(ended, signal))
+        const onEnd = (ended: Ended) => this.#end(ended, signal)
+        return await streamAnswer(texts, this.#deadline, onEnd, headers)
       }
       const answered = this.#pipeline.answer(question, this.#deadline.signal)
       const { answer, tokensUsed } = await this.#timed('answer', answered)
       this.#end({ tokensUsed }, signal)
       const sources = query.include_sources && this.#pipeline.settings.allowSources
-      return jsonAnswer(200, {
-        answer,
-        ...(sources && { sources: documents.map(sourceOf) }),
-        tokens_used: tokensUsed,
-      })
+      return jsonAnswer(
+        200,
+        {
+          answer,
+          ...(sources && { sources: documents.map(sourceOf) }),
+          tokens_used: tokensUsed,
+        },
+        headers,
+      )
     } catch (error) {
       this.#end({ error }, signal)
       return renderError(error)
@@ -88,7 +98,10 @@ class QueryRequest {
 
   async #search({ query, filter, top_n }: Query): Promise<SearchResult> {
     const topN = top_n ?? this.#pipeline.settings.topN
-    return await this.#timed('search', this.#pipeline.search({ query, filter, topN }, this.#deadline.signal))
+    return await this.#timed(
+      'search',
+      this.#pipeline.search({ query, filter, topN, timeoutMs: this.#parts.timeoutMs() }, this.#deadline.signal),
+    )
   }
 
   async #timed<T>(stage: 'search' | 'answer', work: Promise<T>): Promise<T> {

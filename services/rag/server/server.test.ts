@@ -101,7 +101,10 @@ describe('a query', () => {
       sources: [{ id: 'a', content: 'text of a', score: 0.5 }],
       tokens_used: 42,
     })
-    expect(docs.searched.at(-1)).toEqual({ query: 'Is it?', topN: 1, filter: { ...filter, logic: 'AND' } })
+    expect(docs.searched.at(-1)).toEqual({
+      ...{ query: 'Is it?', topN: 1, timeoutMs: 300 },
+      filter: { ...filter, logic: 'AND' },
+    })
     expect(asked.at(-1)).toMatchObject({ query: 'Is it?', history: messages, documents: [document('a')] })
     expect(await (await post({ query: 'x', include_sources: true }, { name: 'closed' })).json()).not.toHaveProperty(
       'sources',
@@ -206,6 +209,15 @@ describe('a query', () => {
     expect((await first).status).toBe(504)
     behave()
     expect((await post({ query: 'x' }, { name: 'narrow' })).status).toBe(200)
+  })
+
+  test.each([false, true])('that was not searched whole says so in a header (stream: %s)', async stream => {
+    behave()
+    const header = async (query: string) => (await post({ query, stream })).headers.get('search-incomplete')
+    expect([await header('x'), await header('incomplete')]).toEqual([null, 'true'])
+    expect(await (await fetch(`${base}/metrics`)).text()).toMatch(
+      /rag_incomplete_searches_total\{pipeline="docs"\} [12]/,
+    )
   })
 
   test('takes no place of its pipeline before its body is there, which has its own time limit', async () => {

@@ -40,7 +40,7 @@ export function fakePipeline(settings: PipelineSettings, behaviour: Partial<Beha
     async search(request, signal) {
       searched.push(request)
       await behaviour.search?.(request, signal)
-      return { documents: documents.slice(0, request.topN), warnings: [] }
+      return { documents: documents.slice(0, request.topN), warnings: [], isIncomplete: request.query === 'incomplete' }
     },
     async answer(question, signal) {
       let answer = ''
