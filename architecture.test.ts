@@ -141,7 +141,7 @@ test('members and endpoints know nothing of who owns them', () => {
   const owners = ['managed-database', 'branch', 'restore', 'backup', 'region', 'task', 'tenant'].map(
     kind => `operator/${kind}/`,
   )
-  const ofInstances = ['member', 'endpoint', 'children', 'owned', 'workload']
+  const ofInstances = ['member', 'endpoint', 'children', 'workload']
   const shared = [...ofInstances, 'errands', 'objects', 'postgres', 'pki'].map(folder => `operator/${folder}/`)
   const inside = imports.filter(({ path }) => shared.some(folder => path.startsWith(folder)) && !isForTests(path))
   expect(inside.length).toBeGreaterThan(100)
@@ -180,9 +180,8 @@ const belowOwners: Record<string, string[]> = {
   children: ['objects'],
   member: ['authority', 'children', 'errands', 'objects', 'pki', 'postgres'],
   endpoint: ['authority', 'children', 'member', 'objects', 'pki', 'postgres'],
-  owned: ['children', 'member', 'objects'],
-  workload: ['children', 'clock', 'endpoint', 'member', 'objects', 'owned', 'postgres'],
-  owner: ['access', 'children', 'clock', 'endpoint', 'member', 'objects', 'owned', 'postgres', 'task', 'workload'],
+  workload: ['children', 'clock', 'endpoint', 'member', 'objects', 'postgres'],
+  owner: ['access', 'children', 'clock', 'endpoint', 'member', 'objects', 'postgres', 'task', 'workload'],
 }
 
 test('owners import the workload, the workload members and endpoints, these what is below them', () => {

@@ -13,7 +13,7 @@ import {
 import { ownBackups } from '../backup/observe.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { Observer } from '../member/observe.ts'
-import type { SuspensionBlock } from '../member/observed.ts'
+import { type SuspensionBlock, suspensionBlock } from '../objects/suspension-block.ts'
 import { observeIdentity, observeOperation, observeTask } from '../owner/observe.ts'
 import { type GuardedObserver, type Observation, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
@@ -21,7 +21,6 @@ import { isAtRest, type Observed } from './observed.ts'
 import { requestedRotations } from './operation.ts'
 import { isFenced, restoresOf, restoringOf } from './restoring.ts'
 import { withSource } from './source.ts'
-import { suspensionBlock } from './suspension.ts'
 
 export async function observe(
   observer: GuardedObserver,

@@ -6,6 +6,7 @@ import type { Drifts } from '../children/drift-history.ts'
 import { isOrphan } from '../children/orphans.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
+import type { SuspensionBlock } from '../objects/suspension-block.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { Member, MemberKey } from './member.ts'
 import {
@@ -14,7 +15,6 @@ import {
   type MemberChildren,
   type ObservedMember,
   type PostgresFacts,
-  type SuspensionBlock,
 } from './observed.ts'
 import { appliedSizeOf } from './pod/applied-size.ts'
 import { nodeOf } from './pod/node.ts'

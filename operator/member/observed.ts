@@ -5,6 +5,7 @@ import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { Drifts } from '../children/drift-history.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
+import type { SuspensionBlock } from '../objects/suspension-block.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { ChecksumFailures } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
@@ -95,9 +96,6 @@ export type GrowthRefusal = {
   retryAt: number
   isDue: boolean
 }
-
-/** Why Postgres is not to be stopped for a suspension yet. */
-export type SuspensionBlock = { reason: string; message: string }
 
 export type ObservedMember = {
   instance: Instance

@@ -4,9 +4,9 @@ import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { Backup, ManagedDatabase, Restore } from '../../crds/index.ts'
 import type { BackupSource } from '../backup/source.ts'
 import type { MemberAction } from '../member/actions.ts'
-import type { SuspensionBlock } from '../member/observed.ts'
 import type { Stop } from '../member/pod/lock.ts'
 import type { VolumeRecord } from '../objects/instance.ts'
+import type { SuspensionBlock } from '../objects/suspension-block.ts'
 
 /** The Postgres that is to take the place of the one that serves, closed until it has. */
 export type Candidate = {

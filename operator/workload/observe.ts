@@ -4,12 +4,13 @@
  */
 import { firstMember } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
+import type { OwnedObjects } from '../children/owned.ts'
 import type { ClockGuard } from '../clock/guard.ts'
 import { observeEndpoint } from '../endpoint/observe.ts'
 import type { RequestedRotations } from '../endpoint/observed.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { type MemberRequest, type Observer, observeMember, type PriorMemberFacts } from '../member/observe.ts'
-import type { OwnedObjects } from '../owned/objects.ts'
+import { volumeFacts } from '../member/storage/persistent-volume.ts'
 import type { Observed } from './observed.ts'
 
 /** Of a kind whose objects are deleted by their age. */
@@ -51,7 +52,11 @@ export async function observeInstance(
         authority: keys.authority !== undefined,
         isChanging: keys.authority?.isChanging === true,
       },
-      owned: unlabelled === undefined ? owned : { ...owned, pods: [...owned.pods, unlabelled] },
+      owned: {
+        ...owned,
+        pods: unlabelled === undefined ? owned.pods : [...owned.pods, unlabelled],
+        volumes: owned.volumes.map(volume => volumeFacts(volume, undefined)),
+      },
       isCutOff: prior.isCutOff,
     },
     passwords: endpoint.passwords,
