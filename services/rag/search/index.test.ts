@@ -333,6 +333,27 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     expect(documents.map(({ content }) => content)).toEqual(['text 10', 'text 11', 'text 9', 'text 12'])
   })
 
+  test('asks each arm once where many rows are the same document', async () => {
+    await postgres?.run(`
+      CREATE TABLE chunks (id int, n int, content text, embedding vector(3));
+      INSERT INTO chunks SELECT n / 20, n, 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(0, 79) n; ANALYZE chunks`)
+    let asked = 0
+    const counting: typeof byNumber = options => ({
+      warnings: [],
+      prepare: async (query, signal) => {
+        const search = await byNumber(options).prepare(query, signal)
+        return (...given) => {
+          asked += 1
+          return search?.(...given) ?? { sql: '' }
+        }
+      },
+    })
+    const one = searcher([table('chunks')], { makeLexical: counting })
+    expect(await ids(one, [79, 10, 0], 3)).toEqual(['3', '2', '1'])
+    expect(asked).toBe(1)
+    expect(await ids(one, [79, 10, 0], 1)).toEqual(['3'])
+  })
+
   test('fuses both arms by rank, leaves out what is not similar, and switches an arm off', async () => {
     const both = await searcher([table('viewed')], { makeLexical: byNumber }).search(
       { query: '[10,10,0]', filter: filter({ column: 'n', operator: '<=', value: 12 }), topN: 12 },

@@ -220,30 +220,36 @@ function learn({ sizes, filter }: Search, { table }: TableSearch, rows: number, 
  * @throws DatabaseError, ConnectionFailure
  */
 export async function searchByBoth(connection: Connection, search: Search): Promise<readonly FoundDocument[]> {
-  const limit = Math.max(leastDepth, 2 * search.wanted)
-  // Where many rows are the same document, the texts of all are read.
-  for (const mostTexts of [search.wanted + spare, Number.POSITIVE_INFINITY]) {
-    const { vectorLists, lexicalLists } = await armLists(connection, search, limit)
-    const ranked = rankedHits(search, mergeLists(vectorLists), mergeLists(lexicalLists))
-    const documents = await documentsOf(connection, search, ranked.slice(0, mostTexts))
-    if (documents.length >= search.wanted || ranked.length <= mostTexts) return documents
+  const { tables, wanted } = search
+  const { vectorLists, lexicalLists } = await armLists(connection, search, Math.max(leastDepth, 2 * wanted))
+  const ranked = rankedHits(search, mergeLists(vectorLists), mergeLists(lexicalLists))
+  const distinct = new Distinct()
+  const mayRepeat = tables.length > 1 || tables.some(({ table }) => !table.described.identity.hasUniqueIds)
+  if (!mayRepeat) {
+    await addTexts(connection, search, ranked.slice(0, wanted), distinct, [commitStep])
+    return distinct.documents
   }
-  return []
+  // Where many rows are the same document, the texts of all are read. Else the transaction is left to end by a rollback.
+  const first = wanted + spare
+  await addTexts(connection, search, ranked.slice(0, first), distinct, [])
+  if (distinct.documents.length < wanted)
+    await addTexts(connection, search, ranked.slice(first), distinct, [commitStep])
+  return distinct.documents
 }
 
-async function documentsOf(
+async function addTexts(
   connection: Connection,
   search: Search,
   hits: readonly Ranked[],
-): Promise<readonly FoundDocument[]> {
-  const distinct = new Distinct()
-  const texts = await textsOf(connection, search, hits)
+  distinct: Distinct,
+  ending: readonly Step[],
+): Promise<void> {
+  const texts = await textsOf(connection, search, hits, ending)
   for (const { hit, score } of hits) {
     const table = search.tables[hit.table]
     const row = texts.get(hit.key)
     if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[1], row[2], score))
   }
-  return distinct.documents
 }
 
 /** With one list its scores are those of the documents. */
@@ -293,6 +299,7 @@ async function textsOf(
   connection: Connection,
   search: Search,
   hits: readonly Ranked[],
+  ending: readonly Step[],
 ): Promise<ReadonlyMap<string, TextRow>> {
   const places = [...new Set(hits.map(({ hit }) => hit.table))]
   const steps = places.flatMap(place => {
@@ -300,7 +307,7 @@ async function textsOf(
     const rows = hits.filter(({ hit }) => hit.table === place).map(({ hit }) => hit.row)
     return one === undefined ? [] : [stepOf(textStatement(search, one, rows))]
   })
-  const results = await runSteps(connection, [...steps, commitStep])
+  const results = await runSteps(connection, [...steps, ...ending])
   return new Map(
     results.flatMap((rows, index) => rows.map(row => [hitKey(places[index] ?? 0, row[0] ?? ''), row] as const)),
   )
