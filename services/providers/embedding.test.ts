@@ -69,6 +69,24 @@ describe.each(providers)('%s', provider => {
   })
 })
 
+test.each<[EmbedderSettings['provider'], object, number | undefined]>([
+  ['openai', { data: [{ index: 0, embedding: [1] }], usage: { prompt_tokens: 8, total_tokens: 9 } }, 9],
+  ['openai', { data: [{ index: 0, embedding: [1] }], usage: { prompt_tokens: 8 } }, 8],
+  ['openai', { data: [{ index: 0, embedding: [1] }], usage: { total_tokens: 'many' } }, undefined],
+  ['openai', { data: [{ index: 0, embedding: [1] }], usage: null }, undefined],
+  ['voyage', { data: [{ index: 0, embedding: [1] }], usage: { total_tokens: 7 } }, 7],
+  ['gemini', { embeddings: [{ values: [1] }], usageMetadata: { promptTokenCount: 6 } }, 6],
+  ['gemini', { embeddings: [{ values: [1] }] }, undefined],
+  ['ollama', { embeddings: [[1]], prompt_eval_count: 5 }, 5],
+  ['ollama', { embeddings: [[1]], prompt_eval_count: -1 }, undefined],
+])('%s reports tokens in %j', async (provider, body, tokens) => {
+  double.troubles.push({ status: 200, body: JSON.stringify(body) })
+  const counted: unknown[] = []
+  const onTokens = (one: number | undefined, texts: readonly string[]) => counted.push([one, texts])
+  expect(await embedder({ provider }).embed(['text'], 'query', never, onTokens)).toEqual([[1]])
+  expect(counted).toEqual([[tokens, ['text']]])
+})
+
 test('no texts take no request', async () => {
   expect(await embedder().embed([], 'query', never)).toEqual([])
   expect(double.seen).toEqual([])

@@ -126,6 +126,22 @@ describe('headers of the settings', () => {
 })
 
 describe('reranking', () => {
+  test('reports tokens where the provider counts them', async () => {
+    const counted: number[] = []
+    const ranked = (more: object) => {
+      double.troubles.push({
+        status: 200,
+        body: JSON.stringify({ data: [{ index: 0, relevance_score: 1 }], ...more }),
+      })
+      const reranker = createReranker({ provider: 'voyage', ...settings() })
+      return reranker.rerank('q', ['a'], 1, never, tokens => counted.push(tokens))
+    }
+    await ranked({ usage: { total_tokens: 26 } })
+    await ranked({ usage: 'much' })
+    await ranked({})
+    expect(counted).toEqual([26])
+  })
+
   const rerank = (depth = 10, documents = ['a', 'about cats', 'c']) =>
     createReranker({ provider: 'voyage', ...settings() }).rerank('cats', documents, depth, never)
 

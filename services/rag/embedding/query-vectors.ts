@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { areFinite } from '../../providers/embedding.ts'
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
+import { expectedTokens } from '../../tokens/expected.ts'
 import { SharedWork } from './shared-work.ts'
 
 type Options = {
@@ -33,17 +34,23 @@ export class QueryVectors {
     })
   }
 
-  /** @throws ProviderError; what the signal is aborted with */
-  async embed(text: string, signal: AbortSignal): Promise<Float32Array> {
+  /**
+   * `onTokens`: called if the provider is asked for this caller, with the tokens that it reports, else with an estimate.
+   * @throws ProviderError; what the signal is aborted with
+   */
+  async embed(text: string, signal: AbortSignal, onTokens?: (tokens: number) => void): Promise<Float32Array> {
     signal.throwIfAborted()
-    const vector = this.#kept.get(text) ?? (await this.#shared.run(text, signal, limit => this.#ask(text, limit)))
+    const vector =
+      this.#kept.get(text) ?? (await this.#shared.run(text, signal, limit => this.#ask(text, limit, onTokens)))
     // The caller may change it.
     return vector.slice()
   }
 
-  async #ask(text: string, signal: AbortSignal): Promise<Float32Array> {
+  async #ask(text: string, signal: AbortSignal, onTokens?: (tokens: number) => void): Promise<Float32Array> {
     const { embedder } = this.#options
-    const [numbers = []] = await embedder.embed([text], 'query', signal)
+    const [numbers = []] = await embedder.embed([text], 'query', signal, tokens =>
+      onTokens?.(tokens ?? Math.ceil(expectedTokens(text, 'usual'))),
+    )
     // As pgvector stores them.
     const vector = new Float32Array(numbers)
     if (!areFinite(vector))

@@ -32,11 +32,15 @@ type LexicalOptions = {
   readonly now: () => number
 }
 
+/** Called with the tokens that a provider has read for a search. */
+export type OnTokens = (tokens: number) => void
+
 /** Returns the best first, with the place in `texts` of each. */
 export type Rerank = (
   query: string,
   texts: readonly string[],
   signal: AbortSignal,
+  onTokens: OnTokens,
 ) => Promise<readonly { readonly index: number; readonly score: number }[]>
 
 export type SearchedPipeline = Pick<
@@ -54,7 +58,7 @@ export type SearchedPipeline = Pick<
 
 type Options = {
   readonly pipeline: SearchedPipeline
-  readonly embed: (text: string, signal: AbortSignal) => Promise<ArrayLike<number>>
+  readonly embed: (text: string, signal: AbortSignal, onTokens: OnTokens) => Promise<ArrayLike<number>>
   readonly rerank?: Rerank
   /** Without it there is no lexical arm. */
   readonly makeLexical?: (options: LexicalOptions) => Lexical
@@ -67,6 +71,8 @@ type Options = {
 const acquisitionTimeoutMs = 10_000
 const maximumLifetimeMs = 1_800_000
 const maximumIdleMs = 300_000
+
+type Found = Omit<SearchResult, 'tokensUsed'>
 
 /** An exact scan leaves time for another search and the answer. */
 const exactShare = 4
@@ -108,16 +114,24 @@ export class Searcher {
 
   /** @throws RagError, and what the signal is aborted with */
   async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
-    const embedding = once(() => this.#options.embed(request.query, signal))
+    let tokensUsed = 0
+    const onTokens = (tokens: number) => {
+      tokensUsed += tokens
+    }
+    const embedding = once(() => this.#options.embed(request.query, signal, onTokens))
+    const searched = async () => ({
+      ...(await this.#searchAndRerank(request, embedding, onTokens, signal)),
+      tokensUsed,
+    })
     try {
-      return await this.#searchAndRerank(request, embedding, signal)
+      return await searched()
     } catch (error) {
       await this.#refuseFilter(error, request.filter, signal)
       if (!isWorthRetrying(error) || signal.aborted) throw this.#failure(error, signal)
     }
     this.#tables.forget()
     try {
-      return await this.#searchAndRerank(request, embedding, signal)
+      return await searched()
     } catch (error) {
       throw this.#failure(error, signal)
     }
@@ -141,8 +155,9 @@ export class Searcher {
   async #searchAndRerank(
     request: SearchRequest,
     embedding: () => Promise<ArrayLike<number>>,
+    onTokens: OnTokens,
     signal: AbortSignal,
-  ): Promise<SearchResult> {
+  ): Promise<Found> {
     const { rerank } = this.#options
     const depth = rerank === undefined ? 0 : (this.#options.pipeline.rerank?.depth ?? 0)
     const found = await this.#search(request, Math.max(request.topN, depth), embedding, signal)
@@ -153,6 +168,7 @@ export class Searcher {
         request.query,
         documents.slice(0, depth).map(({ content }) => content),
         signal,
+        onTokens,
       )
       return { ...found, documents: reordered(documents, order).slice(0, request.topN) }
     } catch (error) {
@@ -167,7 +183,7 @@ export class Searcher {
     wanted: number,
     embedding: () => Promise<ArrayLike<number>>,
     signal: AbortSignal,
-  ): Promise<SearchResult> {
+  ): Promise<Found> {
     const tables = await this.#tables.get()
     // A filter that is not valid is refused before anybody is asked for an embedding.
     for (const { described, filter } of tables) conditionOf(described.table, filter, request.filter, new Parameters())

@@ -54,6 +54,8 @@ export type SearchResult = {
   readonly warnings: readonly string[]
   /** Rows that the filters accept may have been missed: an exact scan took too long. */
   readonly isIncomplete: boolean
+  /** Of the models that embedded the query and reranked the documents. */
+  readonly tokensUsed: number
 }
 
 export type SearchHealth = {

@@ -3,7 +3,9 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { PoolFigures } from '../../postgres/pool.ts'
 import type { PipelineSet } from '../pipelines.ts'
 
-type TokenKind = 'embedding' | 'prompt' | 'completion'
+type TokenKind = 'embedding' | 'rerank' | 'prompt' | 'completion'
+
+const noTokens = { embedding: 0, rerank: 0, prompt: 0, completion: 0 }
 export type ProviderRole = 'embedding' | 'completion' | 'rerank'
 
 /** What requests report. */
@@ -58,7 +60,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   })
   readonly #tokens = new Counter({
     name: 'rag_tokens_total',
-    help: 'Tokens of providers: of texts embedded (estimated), and of prompts and completions as the provider counts them',
+    help: 'Tokens of providers, as they count them: of queries embedded (estimated if the provider reports none), documents reranked, prompts and completions',
     labelNames: ['pipeline', 'kind'],
     ...this.#registers,
   })
@@ -123,7 +125,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   tokens(pipeline: string, kind: TokenKind, count: number): void {
     if (!this.#isThere(pipeline)) return
     this.#tokens.inc({ pipeline, kind }, count)
-    const counts = this.#tokensOf.get(pipeline) ?? { embedding: 0, prompt: 0, completion: 0 }
+    const counts = this.#tokensOf.get(pipeline) ?? noTokens
     this.#tokensOf.set(pipeline, { ...counts, [kind]: counts[kind] + count })
   }
 
@@ -160,7 +162,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
 
   /** Since the server started, or since a reload added the pipeline; other reloads do not reset them. */
   tokensOf(pipeline: string): TokenCounts {
-    return this.#tokensOf.get(pipeline) ?? { embedding: 0, prompt: 0, completion: 0 }
+    return this.#tokensOf.get(pipeline) ?? noTokens
   }
 
   #isThere(pipeline: string): boolean {

@@ -150,7 +150,7 @@ const schemas = {
     {
       answer: text('By the language model'),
       sources: list(reference('Source'), 'Only with include_sources; the best first'),
-      tokens_used: integer('Of the language model, prompt and answer'),
+      tokens_used: integer('Of the embedding, of reranking, and of prompt and answer'),
     },
     ['answer', 'tokens_used'],
   ),

@@ -46,6 +46,9 @@ async function readQuery({ head, body, signal }: Incoming, timeoutMs: number): P
   }
 }
 
+const withTokens = (ended: Ended, more: number): Ended =>
+  'tokensUsed' in ended ? { tokensUsed: ended.tokensUsed + more } : ended
+
 /** One request to a pipeline, from its lease to its end. */
 class QueryRequest {
   readonly #parts: QueryParts
@@ -67,18 +70,19 @@ class QueryRequest {
 
   async answer(query: Query, signal: AbortSignal): Promise<HttpResponse> {
     try {
-      const { documents, warnings, isIncomplete } = await this.#search(query)
+      const { documents, warnings, isIncomplete, tokensUsed: ofSearch } = await this.#search(query)
       for (const warning of warnings) this.#parts.onWarning(this.#pipeline.settings.name, warning)
       const question = { query: query.query, history: query.messages, documents }
       const headers = isIncomplete ? [incomplete] : []
       if (isIncomplete) this.#parts.metrics.incomplete(this.#pipeline.settings.name)
       if (query.stream) {
         const texts = this.#pipeline.answerStream(question, this.#deadline.signal)
-        const onEnd = (ended: Ended) => this.#end(ended, signal)
+        const onEnd = (ended: Ended) => this.#end(withTokens(ended, ofSearch), signal)
         return await streamAnswer(texts, this.#deadline, onEnd, headers)
       }
       const answered = this.#pipeline.answer(question, this.#deadline.signal)
-      const { answer, tokensUsed } = await this.#timed('answer', answered)
+      const { answer, tokensUsed: ofAnswer } = await this.#timed('answer', answered)
+      const tokensUsed = ofSearch + ofAnswer
       this.#end({ tokensUsed }, signal)
       const sources = query.include_sources && this.#pipeline.settings.allowSources
       return jsonAnswer(

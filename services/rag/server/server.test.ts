@@ -91,7 +91,7 @@ const refused = async (response: Response) => {
 describe('a query', () => {
   test('is answered, with sources only where they are asked for and allowed', async () => {
     behave()
-    expect(await (await post({ query: 'Is it?' })).json()).toEqual({ answer: 'Yes, it is.', tokens_used: 42 })
+    expect(await (await post({ query: 'Is it?' })).json()).toEqual({ answer: 'Yes, it is.', tokens_used: 49 })
     const filter = { conditions: [{ column: 'lang', operator: '=', value: 'en' }] }
     const messages = [{ role: 'user', content: 'Hello' }]
     const whole = await post({ query: 'Is it?', include_sources: true, top_n: 1, filter, messages })
@@ -99,7 +99,7 @@ describe('a query', () => {
     expect(await whole.json()).toEqual({
       answer: 'Yes, it is.',
       sources: [{ id: 'a', content: 'text of a', score: 0.5 }],
-      tokens_used: 42,
+      tokens_used: 49,
     })
     expect(docs.searched.at(-1)).toEqual({
       ...{ query: 'Is it?', topN: 1, timeoutMs: 300 },
