@@ -171,6 +171,24 @@ test("members and endpoints do not import each other's plans", () => {
   expect(wrong).toEqual([])
 })
 
+test('plans of owners plan members through the workload, and endpoints do not act on members', () => {
+  const plansOfOwners = ['managed-database', 'branch'].map(kind => `operator/${kind}/plan/`)
+  const wrong = breaking(
+    (from, to) =>
+      isIn(to, 'member') &&
+      (plansOfOwners.some(folder => from.startsWith(folder)) || from === 'operator/endpoint/act.ts'),
+  )
+  // It reads the size in a template that was written before sizes were in the digests.
+  expect(wrong).toEqual(['managed-database/plan/operation.ts -> member/pod/stateful-set.ts'])
+})
+
+test('restores import members, endpoints and backups, and no other owner', () => {
+  const folders = breaking((from, to) => isIn(from, 'restore') && !isIn(to, 'restore') && /^operator\/[^/]+\//.test(to))
+  expect(new Set(folders.map(arrow => /-> ([^/]+)/.exec(arrow)?.[1]))).toEqual(
+    new Set(['backup', 'children', 'endpoint', 'member', 'objects', 'run']),
+  )
+})
+
 /** Each folder that plans Postgres instances for any owner, and the controller of owners, with those of the others that it may import. */
 const belowOwners: Record<string, string[]> = {
   pki: [],

@@ -13,13 +13,14 @@ import {
 import { ownBackups } from '../backup/observe.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { Observer } from '../member/observe.ts'
+import { restoresOf } from '../objects/restores.ts'
 import { type SuspensionBlock, suspensionBlock } from '../objects/suspension-block.ts'
 import { observeIdentity, observeOperation, observeTask } from '../owner/observe.ts'
 import { type GuardedObserver, type Observation, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { requestedRotations } from './operation.ts'
-import { isFenced, restoresOf, restoringOf } from './restoring.ts'
+import { isFenced, restoringOf } from './restoring.ts'
 import { withSource } from './source.ts'
 
 export async function observe(

@@ -14,7 +14,7 @@ import { type MemberPlan, planMember } from '../../member/plan/index.ts'
 import { memberStep } from '../../member/plan/step.ts'
 import { lostNode } from '../../member/pod/node.ts'
 import type { RestartsOf } from '../../member/pod/plan/restart-marks.ts'
-import type { SizeState } from '../../member/pod/plan/size.ts'
+import { comesIntoForce, type SizeState } from '../../member/pod/plan/size.ts'
 import { isHeld, mayStop } from '../../member/pod/plan/stop.ts'
 import { unknownReference } from '../../member/pod/plan/unknown-reference.ts'
 import { isFoundByRole } from '../../member/pod/role.ts'
@@ -53,6 +53,8 @@ export type Assessment = Pick<MemberPlan, 'fatal' | 'answered' | 'autogrown'> & 
   /** What is waited for; absent where everything asked is in force. */
   pending: Pending | undefined
   serves: boolean
+  /** A size that could not be applied when it was requested can be applied now, which restarts Postgres. */
+  awaitsSize: boolean
 }
 
 /** What every pass finds of the parts that a database is made of. */
@@ -221,5 +223,6 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
     findings: isUnknown ? { KeysAvailable: findings.KeysAvailable, Ready: ready } : { ...findings, Ready: ready },
     pending: fatal ? at('Preparing', fatal.message, fatal.reason) : pending,
     serves: ready.status === 'True',
+    awaitsSize: comesIntoForce(observed, desired.size),
   }
 }
