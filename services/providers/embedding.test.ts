@@ -87,6 +87,39 @@ test.each<[EmbedderSettings['provider'], object, number | undefined]>([
   expect(counted).toEqual([[tokens, ['text']]])
 })
 
+describe('Ollama', () => {
+  const ollama = (more: Partial<EmbedderSettings> = {}) =>
+    failure({ provider: 'ollama', model: 'nomic-embed-text', ...more })
+
+  test.each([
+    ['ollama', { error: 'model "nomic-embed-text" not found, try pulling it first' }],
+    ['ollama', { error: "model 'nomic-embed-text' not found" }],
+    [
+      'openai',
+      { error: { message: 'model "nomic-embed-text" not found, try pulling it first', type: 'not_found_error' } },
+    ],
+  ] as const)('says how to get a model that it lacks (%s, %j)', async (provider, body) => {
+    double.troubles.push({ status: 404, body: JSON.stringify(body) })
+    expect((await ollama({ provider })).message).toBe(
+      `${provider} has no model nomic-embed-text (HTTP 404); run: ollama pull nomic-embed-text`,
+    )
+    expect(double.seen).toHaveLength(1)
+  })
+
+  test('repeats no name of a model that a terminal or a shell would act on', async () => {
+    double.troubles.push({ status: 404, body: JSON.stringify({ error: 'model "a; rm -rf ~" not found' }) })
+    expect((await ollama()).message).toBe('ollama refused the request (HTTP 404): model "a; rm -rf ~" not found')
+  })
+
+  test('says what to do where it is not running, or is loading a model', async () => {
+    expect((await ollama({ baseUrl: `http://127.0.0.1:${await freePort()}` })).message).toMatch(/ollama serve$/)
+    double.troubles.push('hang')
+    expect((await ollama({ timeoutMs: 100 })).message).toMatch(
+      /^ollama did not answer within 100 ms; it may still be loading/,
+    )
+  })
+})
+
 test('no texts take no request', async () => {
   expect(await embedder().embed([], 'query', never)).toEqual([])
   expect(double.seen).toEqual([])

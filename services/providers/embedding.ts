@@ -30,7 +30,8 @@ type Vector = readonly number[]
 /** `tokens`: of the texts, if the provider reports them. */
 type Answered = { readonly vectors: readonly Vector[]; readonly tokens: number | undefined }
 
-const maximumDimensions = 65_536
+/** pgvector stores no longer ones. */
+const maximumDimensions = 16_000
 /** A number takes 25 bytes of JSON at most, white space beside. */
 const bytesOfVector = 30 * maximumDimensions
 const maximumAnswerBytes = 268_435_456

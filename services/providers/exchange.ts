@@ -95,7 +95,23 @@ function failureOf(
     const failure = new ProviderError('limited', provider, `${problem} (HTTP ${status})`, status, said)
     return new Passing(failure, retryAfterMs(headers['retry-after'], Date.now()))
   }
+  const missing = status === 404 ? missingModel(said) : undefined
+  if (missing !== undefined) return new ProviderError('refused', provider, missing, status)
   return new ProviderError('refused', provider, `refused the request (HTTP ${status})`, status, said)
+}
+
+/** Ollama says so by its own API and by that of OpenAI's shape, in words that differ between versions. */
+function missingModel(said: string): string | undefined {
+  const [, name] = /\bmodel ['"]([\w.:/@-]{1,200})['"] not found/.exec(said) ?? []
+  return name === undefined ? undefined : `has no model ${name} (HTTP 404); run: ollama pull ${name}`
+}
+
+/** Ollama runs on the user's own machine, who can do something about it. */
+const advice: Readonly<Partial<Record<string, { readonly late: string; readonly unreachable: string }>>> = {
+  ollama: {
+    late: '; it may still be loading the model: raise per_attempt_timeout, or load the model with ollama run',
+    unreachable: '; is it running? Start it with: ollama serve',
+  },
 }
 
 /** Returns a response whose status is one of success, with its body still to be read. */
@@ -141,10 +157,15 @@ export function parseJson(text: string, provider: string): unknown {
   }
 }
 
+const isRefused = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
+
 /** What a connection fails with may name the URL: only the code of the system's error is told. */
 export function brokenOff(error: unknown, { provider, base }: Endpoint): Passing {
   const because = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : ''
-  return new Passing(new ProviderError('unreachable', provider, `cannot be reached at ${new URL(base).host}${because}`))
+  const hint = isRefused(error) ? (advice[provider]?.unreachable ?? '') : ''
+  const problem = `cannot be reached at ${new URL(base).host}${because}${hint}`
+  return new Passing(new ProviderError('unreachable', provider, problem))
 }
 
 /**
@@ -207,7 +228,7 @@ async function triedOnce<Result>(
 }
 
 const lateAfter = (ms: number, { provider }: Endpoint) =>
-  new ProviderError('timeout', provider, `did not answer within ${ms} ms`)
+  new ProviderError('timeout', provider, `did not answer within ${ms} ms${advice[provider]?.late ?? ''}`)
 
 /**
  * Makes attempts until one succeeds, fails for good, or the time limit has passed. `limit` is aborted with the signal, and by the time limits.

@@ -30,7 +30,16 @@ const protocol: Protocol = {
   keyHeaders: bearer,
 }
 
-const maximumBytes = 4_194_304
+const mostBytes = 4_194_304
+/** Some servers repeat the documents, in JSON with escapes. */
+const bytesPerDocument = 512
+const repeated = 2
+
+const answerBytes = (documents: readonly string[]): number =>
+  Math.min(
+    mostBytes,
+    65_536 + documents.reduce((sum, text) => sum + bytesPerDocument + repeated * Buffer.byteLength(text), 0),
+  )
 
 const score = z.number()
 const entry = z
@@ -71,6 +80,7 @@ export function createReranker(settings: RerankerSettings): Reranker {
     async rerank(query, documents, depth, signal, onTokens) {
       if (documents.length === 0) return []
       const body = { query, documents, model, top_k: Math.min(depth, documents.length) }
+      const maximumBytes = answerBytes(documents)
       const { ranked, used } = await exchange(endpoint, { path: '/rerank', body, answer, maximumBytes }, signal)
       if (used !== undefined) onTokens?.(used.total_tokens)
       return checked(ranked, documents.length).slice(0, depth)

@@ -46,6 +46,7 @@ test('what is not given has its default', () => {
     port: 8080,
     allowedHosts: [],
     requestTimeoutMs: 50_000,
+    streamTimeoutMs: 600_000,
     tls: undefined,
     cors: undefined,
   })

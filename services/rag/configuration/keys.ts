@@ -168,6 +168,7 @@ export const keys = {
       '',
     ),
     request_timeout: key(values.duration(100, 3_600_000), '50s'),
+    stream_timeout: key(values.duration(100, 86_400_000), '10m'),
     tls: {
       enabled: optional(values.truth()),
       cert_file: optional(values.path()),

@@ -75,6 +75,7 @@ export type ServerSettings = {
   readonly allowedHosts: readonly string[]
   /** Of a request until its answer, of a stream until its next event. */
   readonly requestTimeoutMs: number
+  readonly streamTimeoutMs: number
   readonly tls: { readonly certificateFile: string; readonly keyFile: string } | undefined
   /** undefined: off. `*` is any origin. */
   readonly cors: { readonly allowedOrigins: readonly string[] } | undefined

@@ -11,6 +11,7 @@ export class Deadline {
   readonly #ms: number
   readonly #error: RagError
   #timer: NodeJS.Timeout | undefined
+  #lastTimer: NodeJS.Timeout | undefined
 
   /** `elapsedMs`: of the first time; a restart gives it all. */
   constructor(client: AbortSignal, ms: number, error: RagError, elapsedMs = 0) {
@@ -24,8 +25,19 @@ export class Deadline {
     this.#start(this.#ms)
   }
 
+  /** Until `restart`: what is waited for has a limit of its own. */
+  pause(): void {
+    clearTimeout(this.#timer)
+  }
+
+  /** A limit that neither a pause nor a restart moves. */
+  endAfter(ms: number, error: RagError): void {
+    this.#lastTimer = setTimeout(() => this.#timeUp.abort(error), ms)
+  }
+
   end(): void {
     clearTimeout(this.#timer)
+    clearTimeout(this.#lastTimer)
   }
 
   /** @throws what the work throws, or what the signal is aborted with before */

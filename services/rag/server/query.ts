@@ -2,7 +2,7 @@
 import type { Logger } from 'pino'
 import { readJsonBody } from '../../http/json-body.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
-import { SlowBodyError } from '../errors.ts'
+import { RagError, SlowBodyError } from '../errors.ts'
 import type { Lease, Pipeline, PipelineSet } from '../pipelines.ts'
 import { reasonOf } from '../provider-errors.ts'
 import { parseQuery, type Query } from '../request/body.ts'
@@ -18,6 +18,8 @@ type QueryParts = {
   readonly logger: Logger
   /** Of a request until its answer, of a stream until its next event. */
   readonly timeoutMs: () => number
+  /** Of a whole stream. */
+  readonly streamTimeoutMs: () => number
   /** Called with what a search could not do as it should. */
   readonly onWarning: (pipeline: string, warning: string) => void
 }
@@ -45,6 +47,11 @@ async function readQuery({ head, body, signal }: Incoming, timeoutMs: number): P
     deadline.end()
   }
 }
+
+const wholeStream = (ms: number): [ms: number, error: RagError] => [
+  ms,
+  new RagError('REQUEST_TIMEOUT', `the answer was not complete within ${shownMs(ms)}`),
+]
 
 const withTokens = (ended: Ended, more: number): Ended =>
   'tokensUsed' in ended ? { tokensUsed: ended.tokensUsed + more } : ended
@@ -76,6 +83,7 @@ class QueryRequest {
       const headers = isIncomplete ? [incomplete] : []
       if (isIncomplete) this.#parts.metrics.incomplete(this.#pipeline.settings.name)
       if (query.stream) {
+        this.#deadline.endAfter(...wholeStream(this.#parts.streamTimeoutMs()))
         const texts = this.#pipeline.answerStream(question, this.#deadline.signal)
         const onEnd = (ended: Ended) => this.#end(withTokens(ended, ofSearch), signal)
         return await streamAnswer(texts, this.#deadline, onEnd, headers)

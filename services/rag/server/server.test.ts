@@ -22,7 +22,7 @@ const pipelineText = (name: string, more = '') => `
     rag_llm: { provider: ollama, model: m }
     ${more}`
 const server =
-  'server: { port: 0, allowed_hosts: [RAG.example], request_timeout: 300ms, cors: { enabled: true, allowed_origins: [https://app.example] } }'
+  'server: { port: 0, allowed_hosts: [RAG.example], request_timeout: 300ms, stream_timeout: 800ms, cors: { enabled: true, allowed_origins: [https://app.example] } }'
 
 const failing = (error: unknown) => async (): Promise<void> => {
   throw error
@@ -294,6 +294,23 @@ describe('a stream', () => {
     expect(await (await stream()).text()).toBe(
       `data: {"type":"chunk","content":"a"}\n\ndata: {"type":"error","error":${error}}\n\n`,
     )
+    behave()
+  })
+
+  test('that drips ends after its whole time', async () => {
+    behave({
+      pieces: async function* () {
+        for (;;) {
+          yield 'a'
+          await new Promise(resolve => setTimeout(resolve, 100))
+        }
+      },
+    })
+    const began = performance.now()
+    expect((await (await stream()).text()).split('\n\n').at(-2)).toBe(
+      'data: {"type":"error","error":{"code":"REQUEST_TIMEOUT","message":"the answer was not complete within 800 ms"}}',
+    )
+    expect(performance.now() - began).toBeLessThan(2_000)
     behave()
   })
 

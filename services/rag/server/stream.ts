@@ -59,8 +59,11 @@ export async function streamAnswer(
     signal.removeEventListener('abort', abandon)
     try {
       while (!piece.done) {
-        if (piece.value !== '' && !out.write(event({ type: 'chunk', content: piece.value }))) await out.drained()
-        // A client that reads slowly has its own limit.
+        if (piece.value !== '' && !out.write(event({ type: 'chunk', content: piece.value }))) {
+          // A client that reads slowly has its own limit.
+          deadline.pause()
+          await deadline.race(out.drained())
+        }
         deadline.restart()
         piece = await next()
       }
