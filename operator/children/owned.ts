@@ -55,9 +55,9 @@ export function ownedObjects(
   const ofUs = <T extends AnyObject>(informer: {
     byIndex(name: 'owner' | 'database', value: string): readonly T[]
   }): T[] => {
-    const strays =
+    const orphans =
       id === undefined ? [] : informer.byIndex('database', id).filter(object => isOrphan(caches, { uid, id }, object))
-    return [...informer.byIndex('owner', uid), ...strays]
+    return [...informer.byIndex('owner', uid), ...orphans]
   }
   const here = <T extends AnyObject>(objects: readonly T[]): T[] =>
     objects.filter(object => object.metadata.namespace === namespace)

@@ -37,12 +37,14 @@ export async function observe(
   const branches = await observeBranches(observer, database)
   const backups = ownBackups(caches, database)
   const restores = restoresOf(caches, database)
-  const held = database.spec.suspended ? await observeSuspensionBlock(observer, database, backups, branches) : undefined
+  const block = database.spec.suspended
+    ? await observeSuspensionBlock(observer, database, backups, branches)
+    : undefined
   const rotations = requestedRotations(database, observer.now())
   const sourced = await withSource(cluster, database, owned.claims.length > 0)
   const adopting = { ...sourced, adoptsVolumes: true }
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
-  const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, owned }
+  const request = { instance, owner, isAtRest: isAtRest(database), suspensionBlock: block, rotations, owned }
   const { observed, passwords } = await observeInstance(observer, request, keys, prior)
   return {
     observed: {

@@ -32,7 +32,7 @@ export type Volumes = {
   copy: VolumeFacts | undefined
 }
 
-/** What was learnt from Postgres itself, when, and of which run of it. */
+/** What Postgres itself answered, when, and in which run. */
 export type PostgresFacts = {
   at: number
   run: string
@@ -103,8 +103,8 @@ export type ObservedMember = {
   owner: Owner | undefined
   /** All that was requested had been applied when the status was written, and nothing else is requested since. */
   isAtRest: boolean
-  /** What needs its Postgres running, as its owner knows. */
-  held: SuspensionBlock | undefined
+  /** What needs Postgres running, as the owner reports. */
+  suspensionBlock: SuspensionBlock | undefined
   region: Region | undefined
   /** Of the size that is asked for. */
   size: Size | undefined

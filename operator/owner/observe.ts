@@ -35,7 +35,8 @@ export async function observeIdentity(
   const identity = identityOf(object, {
     childrenSay: labelled.map(child => child.metadata.labels?.[labels.database]),
     others,
-    strays: id === undefined || others.length === 0 ? [] : await orphanClaims(caches, cluster, { namespace, uid, id }),
+    orphanClaims:
+      id === undefined || others.length === 0 ? [] : await orphanClaims(caches, cluster, { namespace, uid, id }),
   })
   const owner = identity.state === 'settled' ? identity.owner : undefined
   // An object that is deleted without ever having had a child deletes nothing that another one beside it may have had.

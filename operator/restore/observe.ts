@@ -101,7 +101,7 @@ export async function observe(observer: Observer, { restore, keys, prior, now, c
       candidate: candidate?.candidate,
       unanchorable:
         status?.phase === 'pending' && database !== undefined ? await unanchorable(observer, database) : undefined,
-      held: suspensionBlock(
+      suspensionBlock: suspensionBlock(
         others.filter(other => other.status?.phase === 'running' && !isInVain(database, other)),
         branches.filter(branch => !isInVain(database, branch)),
       ),

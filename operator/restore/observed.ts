@@ -41,8 +41,8 @@ export type Observed = {
   candidate: Candidate | undefined
   /** Why the present data cannot be backed up; only known before it begins. */
   unanchorable: string | undefined
-  /** What needs the old Postgres running, as far as that is not the anchor. */
-  held: SuspensionBlock | undefined
+  /** Backups and branches that need the previous Postgres running; the anchor is none of them. */
+  suspensionBlock: SuspensionBlock | undefined
   /** How the old Postgres stands, once it was told to stop. */
   old: Stop
   /** The lock that this restore holds on the old Postgres. */

@@ -61,7 +61,7 @@ describe('step by step', () => {
     ['nothing is stopped while the candidate starts', { candidate: making }, { reason: 'Starting', isFenced: false }],
     [
       'nor while the old Postgres is needed',
-      { held: { reason: 'AwaitsBackup', message: '' } },
+      { suspensionBlock: { reason: 'AwaitsBackup', message: '' } },
       { reason: 'AwaitsBackup', isFenced: false },
     ],
     ['then the old one is fenced off', {}, { reason: 'Stopping', isFenced: true, does: [] }],
@@ -207,7 +207,7 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
         restore: isAgreed ? discarding(its) : its,
         old,
         candidate: isReady ? { state: 'ready', volume, actions: [], isBound: true } : making,
-        held: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
+        suspensionBlock: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
         anchor: taken && anchor(taken),
       })
       if (plan(seen, now, deadlines).status.volume === undefined) return

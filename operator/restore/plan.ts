@@ -134,7 +134,7 @@ function underWay(observed: Observed, now: number): Plan {
 }
 
 function step(observed: Observed, candidate: Candidate | undefined, now: number): Plan {
-  const { restore, anchor, held, old } = observed
+  const { restore, anchor, suspensionBlock, old } = observed
   const { status = {} } = restore
   const { anchorRefused, previous } = status
   const told = (reason: string, message: string, more: Partial<Status> = {}, actions: Action[] = []): Plan => ({
@@ -168,7 +168,7 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
   if (candidate?.state !== 'ready') return told('Starting', candidate?.message ?? 'a volume is made of the backup', {})
   const verified = { verifiedAt: status.verifiedAt ?? timestamp(now) }
   if (status.fencedAt === undefined) {
-    if (held !== undefined) return told(held.reason, held.message, verified)
+    if (suspensionBlock !== undefined) return told(suspensionBlock.reason, suspensionBlock.message, verified)
     return told('Stopping', 'the restored data are there: the old Postgres is stopped', {
       ...verified,
       fencedAt: timestamp(now),

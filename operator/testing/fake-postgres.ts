@@ -39,7 +39,7 @@ export type FakeData = {
   configuration: ConfigurationState
   /** What its user has put into it. */
   content?: string
-  /** The cluster's nodes have not learnt yet that its Service leads to it. */
+  /** The cluster's nodes do not route its Service to it yet. */
   isUnrouted?: boolean
   /** A copy that nobody has opened, and how much of its source's it still has. */
   closed?: { inherited: number }

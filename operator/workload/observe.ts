@@ -19,7 +19,7 @@ export type GuardedObserver = Observer & { clock: ClockGuard }
 /** What a pass knows, and the passwords, which the plan does not get to see. */
 export type Observation<O extends Observed = Observed> = { observed: O; passwords: Passwords | undefined }
 
-/** What was learnt of the instance before, which no object says. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
+/** Facts known of the instance before the pass, which no object reports. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
 export type PriorFacts = PriorMemberFacts & { isCutOff: boolean }
 
 type InstanceRequest = Omit<MemberRequest, 'number'> & {

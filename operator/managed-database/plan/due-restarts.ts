@@ -3,7 +3,7 @@
  * while that is open. An object that was created again from a backup carries old requests, so each ends at its deadline: such a
  * request never restarts a database that serves.
  */
-import { awaitedDeed } from '../../../crds/index.ts'
+import { pendingRequest } from '../../../crds/index.ts'
 import type { MaintenanceTime } from '../../objects/maintenance.ts'
 import { requestedRestarts } from '../../workload/plan/restarts.ts'
 import type { Observed } from '../observed.ts'
@@ -11,7 +11,7 @@ import { isPastDeadline } from '../operation.ts'
 
 export function restartsOf(observed: Observed, time: MaintenanceTime) {
   const { database, pod } = observed
-  const asked = awaitedDeed(database, 'restart')
+  const asked = pendingRequest(database, 'restart')
   const isGivenUp =
     asked !== undefined && isPastDeadline(database, time.now) && pod !== undefined && pod.marks.restart !== asked
   return requestedRestarts(observed, { restart: isGivenUp ? undefined : asked, isGivenUp }, time)
