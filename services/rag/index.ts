@@ -144,7 +144,11 @@ export async function startRag(options: RagOptions): Promise<RagService> {
   const server = createRagServer({ pipelines, metrics, logger, now, tls: certificate, settings: () => settings.server })
   const address = await listen(server, { host, port }).catch(async (error: unknown) => {
     await pipelines.close()
-    throw new Error(`server.port: cannot listen on port ${port} of ${host}: ${reasonOf(error)}`, { cause: error })
+    const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
+    const hint = isTaken ? '; another program has it, such as the API of this project: set another port' : ''
+    throw new Error(`server.port: cannot listen on port ${port} of ${host}: ${reasonOf(error)}${hint}`, {
+      cause: error,
+    })
   })
   if (typeof address === 'string') throw new Error('the server listens on no port')
   if (isLocalAddress(host))

@@ -101,6 +101,7 @@ const contextTokens = () => values.whole(256, 1_000_000)
 const topN = () => values.whole(1, 1_000)
 
 export const database = {
+  url: optional(values.connection(), { file: '_file', isSecret: true }),
   host: optional(values.words()),
   port: key(values.whole(1, 65_535), 5_432),
   hosts: optional(hosts()),
