@@ -135,19 +135,20 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     const names = ['row_key', 'score', 'similarity', 'accepted', 'content', 'nearest', 't', 'distance']
     const own = ['distance', 'similarity', 'accepted'].flatMap(name => [`~${name}`, `~~${name}`])
     const quoted = [...names, ...own].map(name => `"${name}"`)
+    // Vectors of a wide angle: the nearest must not be a matter of rounding.
     await postgres?.run(`
       CREATE TABLE taken (id int PRIMARY KEY, embedding vector(3), "~id" text DEFAULT '1', ${quoted.map(name => `${name} text DEFAULT '1'`).join()});
-      INSERT INTO taken (id, embedding) SELECT n, ARRAY[n, 10, 0]::vector FROM generate_series(1, 2000) n;
-      INSERT INTO taken (id, embedding, "~distance") SELECT n, ARRAY[n, 10, 0]::vector, '2' FROM generate_series(2001, 2005) n;
+      INSERT INTO taken (id, embedding) SELECT n, ARRAY[n, 1000, 0]::vector FROM generate_series(1, 2000) n;
+      INSERT INTO taken (id, embedding, "~distance") SELECT n, ARRAY[n, 1000, 0]::vector, '2' FROM generate_series(2001, 2005) n;
       CREATE INDEX ON taken USING hnsw (embedding vector_cosine_ops);
       CREATE INDEX ON taken USING hnsw (embedding vector_l2_ops);
       ANALYZE taken`)
     const text = quoted.map(name => `${name} = '1'`).join(' AND ')
     const filtered = { filter: { kind: 'sql' as const, text } }
     for (const textColumn of ['content', '~distance', '~accepted', 'row_key'])
-      expect(await ids(searcher([table('taken', { ...filtered, textColumn })]), [1990, 10, 0], 1)).toEqual(['1990'])
+      expect(await ids(searcher([table('taken', { ...filtered, textColumn })]), [1990, 1000, 0], 1)).toEqual(['1990'])
     for (const idColumn of ['~distance', '~similarity'])
-      expect(await ids(searcher([table('taken', { ...filtered, idColumn })]), [1990, 10, 0], 1)).toEqual(['1'])
+      expect(await ids(searcher([table('taken', { ...filtered, idColumn })]), [1990, 1000, 0], 1)).toEqual(['1'])
   })
 
   test.each([1, 2])('goes on after a silence of the network, with %i connections', async poolSize => {
