@@ -63,7 +63,12 @@ export function request(
       : requestPlain(url, { ...options, agent: plain })
     const abort = () => void sent.destroy(new Error('aborted'))
     signal.addEventListener('abort', abort, { once: true })
-    sent.on('close', () => signal.removeEventListener('abort', abort))
+    sent.on('close', () => {
+      signal.removeEventListener('abort', abort)
+      // Of an answer that was none, such as 101, there is no other event; a promise that is settled stays as it is.
+      reject(Object.assign(new Error('the connection ended without an answer'), { code: 'ECONNRESET' }))
+    })
+    sent.on('upgrade', (_, socket) => socket.destroy())
     // It may come behind the answer as well: a provider that refuses a body does not always read it.
     sent.on('error', reject)
     sent.on('response', response =>

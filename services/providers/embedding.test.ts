@@ -1,4 +1,5 @@
 /** Embedding providers over HTTP, with doubles that speak their protocols. */
+import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../testing/postgres.ts'
@@ -218,6 +219,19 @@ describe('what will not pass is told at once', () => {
     const host = `127.0.0.1:${await freePort()}`
     const told = await failure({ baseUrl: `http://${host}` })
     expect(told).toEqual({ kind: 'unreachable', message: `openai cannot be reached at ${host} (ECONNREFUSED)` })
+  })
+
+  test('another protocol', async () => {
+    const listener = createServer(socket => {
+      socket.on('error', () => {})
+      socket.once('data', () =>
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+      )
+    }).listen(0, '127.0.0.1')
+    await new Promise(resolve => listener.once('listening', resolve))
+    onTestFinished(() => void listener.close())
+    const { port } = listener.address() as AddressInfo // of a TCP server it is one
+    expect((await failure({ baseUrl: `http://127.0.0.1:${port}` })).kind).toBe('unreachable')
   })
 
   test('no answer in time', async () => {
