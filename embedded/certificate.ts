@@ -9,7 +9,7 @@ import { createInformer } from '../cluster/informer/index.ts'
 import { systemNamespace } from '../crds/index.ts'
 import { systemCertificates } from '../sealing/credentials.ts'
 import type { Certificate } from '../server/certificate.ts'
-import { gatewayHost } from './catalog.ts'
+import { gatewayHost } from './catalogue.ts'
 
 /** What the gateway answers to. */
 export const gatewayNames = { dnsNames: ['localhost'], ipAddresses: [gatewayHost] }

@@ -294,3 +294,26 @@ describe('what is left', () => {
     expect(deleted(more)).toEqual(kinds)
   })
 })
+
+test('a restore that its database has not recorded by the deadline goes on, and reports since when it is overdue and why', () => {
+  const conditions = [
+    {
+      type: 'Ready',
+      status: 'False',
+      reason: 'IdContested',
+      message: 'two databases have its id',
+      lastTransitionTime: ago(9),
+    },
+  ] as never
+  const messageAt = (deadlineAt: string) => {
+    const { status } = plan(
+      observed({ restore: restore({ ...handedOver, deadlineAt }), database: database({ conditions }) }),
+      now,
+      deadlines,
+    )
+    expect(status).toMatchObject({ phase: 'running', deadlineAt })
+    return conditionOf(status, 'Progressing')?.message
+  }
+  expect(messageAt(ago(1))).toMatch(/^overdue since .*Z: .*status of the database.*: two databases have its id$/)
+  expect(messageAt(timestamp(now + 60_000))).not.toContain('overdue')
+})
