@@ -79,6 +79,26 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
+  test('backups get a purpose other than user from the operator alone, and keep the one they have', () => {
+    const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-backup-purposes')
+    expect(spec.matchConstraints.resourceRules).toEqual([
+      { apiGroups: ['espalier.dev'], apiVersions: ['*'], resources: ['backups'], operations: ['CREATE', 'UPDATE'] },
+    ])
+    const [{ expression }] = spec.matchConditions
+    for (const part of ["object.spec.purpose != 'user'", 'oldObject.spec.purpose != object.spec.purpose'])
+      expect(expression).toContain(part)
+    expect(spec.validations[0].expression).toContain("resource('backups').subresource('status').check('update')")
+    const statusOf = (role: string) =>
+      named(rendered(minimal), 'ClusterRole', role).rules.some(({ resources }: Rendered) =>
+        resources?.includes('backups/status'),
+      )
+    expect(['espalier-operator', 'espalier-api'].map(statusOf)).toEqual([true, false])
+    expect(named(rendered(minimal), 'ValidatingAdmissionPolicyBinding', 'espalier-backup-purposes').spec).toEqual({
+      policyName: 'espalier-backup-purposes',
+      validationActions: ['Deny'],
+    })
+  })
+
   test('databases with branches are deleted by the API, by force, as an object alone, and with their namespace', () => {
     const { matchConditions, validations } = named(
       rendered(minimal),

@@ -375,7 +375,7 @@ describe('a restore that is asked for', () => {
   })
 })
 
-test('what described a database and is gone is a change; a deed that nobody asks for any more is none', () => {
+test('removing a setting is a change, and removing the request of an action is none', () => {
   const after = { services: 's' }
   expect(operationOfChange({ ...after, cidrs: 'c' }, after)).toBe('update-managed-ip-allowlists')
   expect(operationOfChange({ ...after, cidrs: 'c', restart: 'r' }, after)).toBe('update-managed-ip-allowlists')

@@ -164,31 +164,34 @@ export function isInForce(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 
   return applied !== undefined && changedMembers(applied, desiredDigests(asked)).length === 0
 }
 
-/** The member by which a deed is asked for. */
-type Deed = 'restart' | 'restore' | (typeof rotationMembers)[keyof typeof rotationMembers]
+/** The member that requests an action which is done once. */
+type RequestedAction = 'restart' | 'restore' | (typeof rotationMembers)[keyof typeof rotationMembers]
 
 /**
- * A digest of what asks for a deed that is still to be done; undefined where none is. Nothing of that before the database
- * ever served: what it is made with is new.
+ * Returns the digest of the request for an action that is still to be done; undefined if there is none. A database that never served
+ * has none: it is created with what is requested.
  */
-export function awaitedDeed(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>, deed: Deed) {
-  // Hardly any database asks for one, and a hash for each event of a big installation is work.
+export function pendingRequest(
+  database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>,
+  action: RequestedAction,
+) {
+  // Few databases request one, and a hash for each event of a large installation is expensive.
   const spec = askedBy(database)
-  if (members[deed]?.of(spec) === undefined) return undefined
+  if (members[action]?.of(spec) === undefined) return undefined
   if (database.status?.appliedHash === undefined || isInForce(database)) return undefined
-  const asked = desiredDigests(spec)[deed]
-  return asked === appliedDigests(database)?.[deed] ? undefined : asked
+  const asked = desiredDigests(spec)[action]
+  return asked === appliedDigests(database)?.[action] ? undefined : asked
 }
 
-/** The rotations that are still to be done, each with what names it. */
+/** The rotations that are still to be done, each with the digest of its request. */
 export function awaitedRotations(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>): Rotations {
-  const awaited = rotatedRoles.map(role => [role, awaitedDeed(database, rotationMembers[role])] as const)
+  const awaited = rotatedRoles.map(role => [role, pendingRequest(database, rotationMembers[role])] as const)
   return Object.fromEntries(awaited.filter(([, asked]) => asked !== undefined))
 }
 
 /** Whether a restore is asked for that has not come to its end, be that what it may. */
 export const isRestoreAsked = (database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>): boolean =>
-  awaitedDeed(database, 'restore') !== undefined
+  pendingRequest(database, 'restore') !== undefined
 
 /** The annotation's text, for the API to write. */
 export const renderOperation = (operation: Operation): string => JSON.stringify(operation)

@@ -8,7 +8,7 @@ import { ensureKeys } from '../operator/bootstrap/index.ts'
 import { readTrust } from '../operator/keys.ts'
 import type { Authority } from '../operator/pki/index.ts'
 import { authoritySecret, authorityStateSecret, nextAuthoritySecret } from '../sealing/credentials.ts'
-import { domainResolves, regionDraft, sizeDrafts } from './catalog.ts'
+import { domainResolves, regionDraft, sizeDrafts } from './catalogue.ts'
 import { EmbeddedError } from './errors.ts'
 import type { PortRange } from './settings.ts'
 

@@ -9,7 +9,7 @@ import { createInformer } from '../cluster/informer/index.ts'
 import { systemNamespace } from '../crds/index.ts'
 import { gatewayHttpsSecret, systemCertificates } from '../sealing/credentials.ts'
 import type { Certificate } from '../server/certificate.ts'
-import { domain, gatewayHost } from './catalog.ts'
+import { domain, gatewayHost } from './catalogue.ts'
 
 /** What the gateway answers to. */
 export const gatewayNames = { dnsNames: ['localhost'], ipAddresses: [gatewayHost] }

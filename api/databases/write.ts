@@ -270,8 +270,8 @@ export async function resizeDatabase(
 export const suspendDatabase = (writer: Writer, id: string, suspended: boolean, attempt: Attempt): Promise<Written> =>
   changeDatabase(writer, id, { decide: current => decideSuspension(current, suspended), asked: {}, attempt })
 
-/** What a deed is asked for by: the annotation that does so for kubectl too. */
-type Deed = {
+/** An action that is done once, and the annotation that requests it, as for kubectl. */
+type RequestedAction = {
   operation: OperationName
   annotation: string
   asked: Record<string, unknown>
@@ -280,9 +280,9 @@ type Deed = {
 }
 
 /** @throws ApiError 404, and what the decision throws */
-async function askDeed(writer: Writer, id: string, attempt: Attempt, deed: Deed): Promise<Written> {
+async function requestAction(writer: Writer, id: string, attempt: Attempt, action: RequestedAction): Promise<Written> {
   const { context, account } = writer
-  const { operation: name, annotation, asked, decide } = deed
+  const { operation: name, annotation, asked, decide } = action
   const { taskId } = attempt
   const database = await guarded({ namespace: account.namespace, id, what: 'database' }, async () => {
     const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
@@ -306,7 +306,7 @@ async function askDeed(writer: Writer, id: string, attempt: Attempt, deed: Deed)
 
 /** @throws ApiError 404, 409 */
 export const restartDatabase = (writer: Writer, id: string, attempt: Attempt): Promise<Written> =>
-  askDeed(writer, id, attempt, {
+  requestAction(writer, id, attempt, {
     operation: 'restart-managed',
     annotation: annotations.restart,
     asked: {},
@@ -315,7 +315,7 @@ export const restartDatabase = (writer: Writer, id: string, attempt: Attempt): P
 
 /** Has a role's password replaced. @throws ApiError 404, 409 */
 export const rotatePassword = (writer: Writer, id: string, role: DatabaseRole, attempt: Attempt): Promise<Written> =>
-  askDeed(writer, id, attempt, {
+  requestAction(writer, id, attempt, {
     operation: 'rotate-password-managed',
     annotation: rotationAnnotations[role],
     asked: { role },

@@ -142,3 +142,19 @@ test('what holds data or passwords is deleted by the operator, by force, and wit
   })
   await refusal(cluster.delete('PersistentVolumeClaim', claim.metadata), 'Forbidden')
 })
+
+test('a backup gets a purpose other than user from the operator alone, and keeps the one that it has', async () => {
+  const { store, cluster } = await open()
+  const backup = (name: string, purpose?: 'user' | 'scheduled'): Draft<'Backup'> => ({
+    ...{ apiVersion, kind: 'Backup', metadata: { name, namespace } },
+    spec: { databaseName: 'shop', databaseId: 'an-id', kind: 'hot', ...(purpose && { purpose }) } as never,
+  })
+  const scheduled = backup('shop-scheduled-20270101-020000', 'scheduled')
+  const { message } = await refusal(cluster.create('Backup', scheduled), 'Forbidden')
+  expect(message).toContain('spec.purpose: only the operator')
+  expect((await cluster.create('Backup', backup('own'))).spec.purpose).toBe('user')
+  await cluster.create('Backup', backup('named', 'user'))
+  const created = await store.connect('espalier-operator').create('Backup', scheduled)
+  const annotated = { ...created, metadata: { ...created.metadata, annotations: { note: 'kept' } } }
+  expect((await cluster.replace('Backup', annotated)).spec.purpose).toBe('scheduled')
+})

@@ -1,6 +1,6 @@
 /**
- * Deletions that the embedded store refuses, as the admission policies of the chart do on Kubernetes (charts/espalier/templates/protection.yaml).
- * Pure.
+ * Writes and deletions that the embedded store refuses, as the admission policies of the chart do on Kubernetes
+ * (charts/espalier/templates/protection.yaml and marks.yaml). Pure.
  */
 import type { AnyObject, Namespace } from '../../cluster/index.ts'
 import { annotations, type Branch, blocksDeletion, labels, type ManagedDatabase } from '../../crds/index.ts'
@@ -35,7 +35,7 @@ const kept = (what: string, instead: string): string =>
 
 export const protections: Admission = request => {
   const { operation, object, manager } = request
-  if (operation !== 'delete') return undefined
+  if (operation !== 'delete') return setsPurpose(request) ? purposeRefusal : undefined
   if (request.propagation === 'Orphan' && isDataOwner(object) && !isOrphan(object)) return orphanRefusal(object)
   switch (object.kind) {
     case 'ManagedDatabase':
@@ -68,6 +68,15 @@ export const protections: Admission = request => {
       return undefined
   }
 }
+
+/** Whether somebody other than the operator gives a backup a purpose of its own. A write that keeps the purpose passes. */
+const setsPurpose = ({ object, previous, manager }: AdmissionRequest): boolean =>
+  object.kind === 'Backup' &&
+  manager !== operator &&
+  object.spec.purpose !== 'user' &&
+  (previous?.kind !== 'Backup' || previous.spec.purpose !== object.spec.purpose)
+
+const purposeRefusal = 'spec.purpose: only the operator sets a purpose other than user; omit it, or set user'
 
 /** The policy on Kubernetes sees the counts in the status alone. The store sees a branch that the operator has not counted yet as well. */
 const hasBranches = ({ metadata, status }: ManagedDatabase, branches: readonly Branch[]): boolean =>

@@ -3,7 +3,7 @@ import { type Cluster, ClusterError, isClusterError, isRefused, KindNotServedErr
 import { keyOf } from '../../cluster/informer/index.ts'
 import type { IdSource } from '../../values/id.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
-import { letGo } from '../objects/held.ts'
+import { withoutFinalizer } from '../objects/finalizer.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { begun } from './id.ts'
 import type { Observation } from './observe.ts'
@@ -55,7 +55,7 @@ export async function perform(
       await endVerification({ cluster }, observed)
       return undefined
     case 'release':
-      await cluster.replace('Backup', letGo(backup))
+      await cluster.replace('Backup', withoutFinalizer(backup))
       return undefined
   }
 }

@@ -1,6 +1,6 @@
 import { annotations, type Backup, childNames, labels, uuid } from '../../crds/index.ts'
 import { timeOfId } from '../../values/id.ts'
-import { identified } from '../objects/held.ts'
+import { identified } from '../objects/finalizer.ts'
 
 /** The API's id of a backup; undefined until it has one. */
 export const idOf = ({ metadata }: Pick<Backup, 'metadata'>): string | undefined =>

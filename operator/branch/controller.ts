@@ -36,6 +36,8 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
     isOwnAction,
     perform,
     remainingBackups,
+    // Ready reports it. A branch that fails is one whose Postgres was seen not to serve.
+    phaseNotServed: ({ phase = 'creating' }) => phase,
     complete: (branch, status, now) => {
       const { metadata, spec } = branch
       const database = caches.databases.get({ namespace: metadata.namespace, name: spec.databaseName })

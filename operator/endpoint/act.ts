@@ -12,7 +12,6 @@ import {
   settledOwner,
 } from '../children/act.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { type PostgresExecutor, type PostgresPass, withPostgres } from '../member/postgres/act.ts'
 import { childMetadata, ownerUidOf } from '../objects/ownership.ts'
 import type { DesiredRoles, ReadDesiredRoles } from '../postgres/administrator.ts'
 import type { EndpointAction } from './actions.ts'
@@ -22,25 +21,28 @@ import { credentialsOf } from './observe.ts'
 import type { ObservedEndpoint } from './observed.ts'
 import type { PortAllocator } from './port-allocator.ts'
 
-export type EndpointExecutor = ChildExecutor &
-  PostgresExecutor & {
-    ports: PortAllocator
-    now: () => number
-    /** The keys of the moment: a certificate that is issued late in a pass is issued under the authority that is valid then. */
-    keys: () => InstallationKeys
-  }
+export type EndpointExecutor = ChildExecutor & {
+  ports: PortAllocator
+  now: () => number
+  /** The keys of the moment: a certificate that is issued late in a pass is issued under the authority that is valid then. */
+  keys: () => InstallationKeys
+}
 
 /** `passwords`: undefined if the credentials are not readable. */
-export type EndpointPass = PostgresPass & {
+export type EndpointPass = Pick<ChildPass, 'key'> & {
   observed: ObservedEndpoint & ChildPass['observed']
   keys: InstallationKeys
   passwords: Passwords | undefined
 }
 
+/** Does the work while no operator changes the roles of the Postgres that serves. Does nothing if that cannot be reached. */
+type WithRolesLocked = (work: () => Promise<void>) => Promise<void>
+
 export async function performEndpoint(
   executor: EndpointExecutor,
   pass: EndpointPass,
   action: EndpointAction,
+  withRolesLocked: WithRolesLocked,
 ): Promise<void> {
   const { cluster, ports } = executor
   switch (action.do) {
@@ -56,7 +58,9 @@ export async function performEndpoint(
     case 'forget-previous-passwords':
       return rewrite(executor, pass, withoutPrevious)
     case 'take-back-passwords':
-      return takeBack(executor, pass, action)
+      // An operator that was frozen while it held the new password has either set it before, which the next probe finds, or reads the
+      // restored one afterwards.
+      return withRolesLocked(() => rewrite(executor, pass, (secret, key) => takenBack(secret, key, action.roles)))
     case 'issue-certificate':
       return issueCertificate(executor, pass, action)
     case 'note-loaded':
@@ -110,19 +114,6 @@ async function rewrite(
   const { credentials } = observed.children
   if (credentials === undefined || sealingKey === undefined) return
   await cluster.replace('Secret', change(credentials, sealingKey))
-}
-
-/**
- * Restores the previous passwords while no operator changes the roles. An operator that was frozen while it held the new password has
- * either set it before, which the next probe finds, or reads the restored one afterwards.
- */
-async function takeBack(
-  executor: EndpointExecutor,
-  pass: EndpointPass,
-  { roles }: Extract<EndpointAction, { do: 'take-back-passwords' }>,
-): Promise<void> {
-  const work = () => rewrite(executor, pass, (secret, key) => takenBack(secret, key, roles))
-  await withPostgres(executor, pass, (access, target) => access.withRolesLocked(target, work, pass.signal))
 }
 
 async function issueCertificate(

@@ -1,5 +1,5 @@
 /** The conditions of a ManagedDatabase besides those of its Postgres. */
-import type { Condition } from '../../crds/index.ts'
+import type { Condition, DatabasePhase, ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionsAfter, conditionTypes, type Finding } from '../objects/conditions.ts'
 import type { InstanceCondition } from '../workload/plan/findings.ts'
 
@@ -46,3 +46,7 @@ export const nextConditions = (
   observedGeneration: number | undefined,
   now: number,
 ): Condition[] => conditionsAfter(types, before, findings, observedGeneration, now)
+
+/** Returns the phase of a database whose namespace is not served any more: one that was available is not known to serve. */
+export const phaseNotServed = ({ phase = 'creating' }: Pick<ManagedDatabaseStatus, 'phase'>): DatabasePhase =>
+  phase === 'available' ? 'degraded' : phase

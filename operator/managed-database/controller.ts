@@ -5,7 +5,7 @@ import { type OwnerController, type OwnerControllerOptions, startOwnerController
 import type { Kind } from '../owner/kind.ts'
 import { perform } from './act.ts'
 import { isOwnAction, type OwnAction } from './actions.ts'
-import { nextConditions } from './conditions.ts'
+import { nextConditions, phaseNotServed } from './conditions.ts'
 import { remainingBackups } from './deletion.ts'
 import { createDatabaseMetrics } from './metrics.ts'
 import { observe } from './observe.ts'
@@ -39,6 +39,7 @@ function databases({
     isOwnAction,
     perform: (executor, pass, action) => perform({ ...executor, events }, pass, action),
     remainingBackups,
+    phaseNotServed,
     complete: (database, status, now) =>
       withScheduledBackup(withSpecDigest(database, status, now), ownBackups(caches, database), now),
     report: (before, after, now) => {

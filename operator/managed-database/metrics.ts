@@ -2,8 +2,7 @@
 import { Gauge, Histogram } from 'prom-client'
 import type { Metrics } from '../../controller/index.ts'
 import { databasePhases, type ManagedDatabase } from '../../crds/index.ts'
-import { checksumFailures } from '../member/postgres/plan/health.ts'
-import { conditionOf } from '../objects/conditions.ts'
+import { checksumFailures, conditionOf } from '../objects/conditions.ts'
 import type { EndedOperation } from './report.ts'
 
 type DatabaseMetrics = { ended(operation: EndedOperation): void; stop(): void }

@@ -13,15 +13,15 @@ import {
 import { ownBackups } from '../backup/observe.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { Observer } from '../member/observe.ts'
-import type { SuspensionBlock } from '../member/observed.ts'
+import { restoresOf } from '../objects/restores.ts'
+import { type SuspensionBlock, suspensionBlock } from '../objects/suspension-block.ts'
 import { observeIdentity, observeOperation, observeTask } from '../owner/observe.ts'
 import { type Observation, type OwnerObserver, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { requestedRotations } from './operation.ts'
-import { isFenced, restoresOf, restoringOf } from './restoring.ts'
+import { isFenced, restoringOf } from './restoring.ts'
 import { withSource } from './source.ts'
-import { suspensionBlock } from './suspension.ts'
 
 export async function observe(
   observer: OwnerObserver,
@@ -37,13 +37,15 @@ export async function observe(
   const branches = await observeBranches(observer, database)
   const backups = ownBackups(caches, database)
   const restores = restoresOf(caches, database)
-  const held = database.spec.suspended ? await observeSuspensionBlock(observer, database, backups, branches) : undefined
+  const block = database.spec.suspended
+    ? await observeSuspensionBlock(observer, database, backups, branches)
+    : undefined
   const rotations = requestedRotations(database, observer.now())
   const sourced = await withSource(cluster, database, owned.claims.length > 0)
   const adopting = { ...sourced, adoptsVolumes: true }
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
   const services = { configs: database.spec.services, isCopy: false }
-  const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, owned, services }
+  const request = { instance, owner, isAtRest: isAtRest(database), suspensionBlock: block, rotations, owned, services }
   const { observed, ...secrets } = await observeInstance(observer, request, keys, prior)
   return {
     observed: {

@@ -4,7 +4,7 @@
  */
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
 import { annotations, labels, type ManagedDatabase } from '../../crds/index.ts'
-import { letGo } from '../objects/held.ts'
+import { withoutFinalizer } from '../objects/finalizer.ts'
 import { isKeptRoute } from '../owner/orphaned-routes.ts'
 
 /** @throws ClusterError */
@@ -15,7 +15,7 @@ export async function orphan(cluster: Cluster, database: ManagedDatabase, routes
     const marks = { ...metadata.annotations, [annotations.orphan]: 'true' }
     await cluster.replace('ConfigMap', { ...route, metadata: { ...metadata, annotations: marks } })
   }
-  await cluster.replace('ManagedDatabase', letGo(database))
+  await cluster.replace('ManagedDatabase', withoutFinalizer(database))
 }
 
 /** The Event for a database of which only the object was deleted. */

@@ -1,13 +1,5 @@
 /** The state of the restore that a database requests: what it waits for, and whether it fences the database. */
-import {
-  askedRestore,
-  isOpenRestore,
-  isRestoreAsked,
-  labels,
-  type ManagedDatabase,
-  type Restore,
-} from '../../crds/index.ts'
-import type { Caches } from '../caches.ts'
+import { askedRestore, isOpenRestore, isRestoreAsked, type ManagedDatabase, type Restore } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 
 export type RestoringFacts = { state: 'open' | 'failed' | 'completed'; reason: string; message: string }
@@ -37,9 +29,3 @@ export const isFenced = ({ status }: ManagedDatabase, restores: readonly Restore
       restore.status?.fencedAt !== undefined &&
       restore.status.previous?.incarnation === (status?.incarnation ?? 1),
   )
-
-/** The restores of a database in the caches. */
-export const restoresOf = ({ restores }: Pick<Caches, 'restores'>, { metadata }: ManagedDatabase): Restore[] =>
-  restores
-    .byIndex('database', `${metadata.namespace}/${metadata.labels?.[labels.id]}`)
-    .filter(({ spec }) => spec.databaseName === metadata.name)

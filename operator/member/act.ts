@@ -1,6 +1,6 @@
 /** Performs one action of a member's plan. */
 
-import { performChild } from '../children/act.ts'
+import { type ChildPass, performChild } from '../children/act.ts'
 import type { ReadDesiredRoles } from '../postgres/administrator.ts'
 import type { MemberAction } from './actions.ts'
 import type { ObservedMember } from './observed.ts'
@@ -10,7 +10,7 @@ import { performStorage, type StorageExecutor, type StorageResult } from './stor
 
 export type MemberExecutor = StorageExecutor & PostgresExecutor
 
-export type MemberPass = PostgresPass & { observed: ObservedMember }
+export type MemberPass = PostgresPass & Pick<ChildPass, 'key'> & { observed: ObservedMember }
 
 /** `readRoles`: of the endpoint's credentials; undefined if they are not readable. */
 export async function performMember(

@@ -16,3 +16,8 @@ export const memberLabels = ({
   [labels.incarnation]: String(incarnation),
   ...(number === firstMember ? {} : { [labels.member]: String(number) }),
 })
+
+/** Names a member among those of all owners of a kind. `owner`: its key. */
+export const memberKeyOf = (owner: string, number: number): string => `${owner}#${number}`
+
+export const ownerOfMemberKey = (member: string): string => member.slice(0, member.lastIndexOf('#'))

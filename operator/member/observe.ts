@@ -6,6 +6,7 @@ import type { Drifts } from '../children/drift-history.ts'
 import { isOrphan } from '../children/orphans.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
+import type { SuspensionBlock } from '../objects/suspension-block.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { Member, MemberKey } from './member.ts'
 import {
@@ -14,7 +15,6 @@ import {
   type MemberChildren,
   type ObservedMember,
   type PostgresFacts,
-  type SuspensionBlock,
 } from './observed.ts'
 import { appliedSizeOf } from './pod/applied-size.ts'
 import { nodeOf } from './pod/node.ts'
@@ -33,7 +33,7 @@ export type Observer = {
   now: () => number
 }
 
-/** What was learnt of the member before, which no object says. */
+/** Facts known of the member before the pass, which no object reports. */
 export type PriorMemberFacts = {
   facts: PostgresFacts | undefined
   dataBytes: number | undefined
@@ -56,7 +56,7 @@ export type MemberRequest = {
   /** The owner of the children; undefined until the id of the instance is settled. */
   owner: Owner | undefined
   isAtRest: boolean
-  held?: SuspensionBlock | undefined
+  suspensionBlock?: SuspensionBlock | undefined
   /** Another incarnation serves: retained volumes with the id are its own. */
   anotherServes?: true
 }
@@ -64,7 +64,7 @@ export type MemberRequest = {
 /** `unlabelled`: its pod, where the cache does not have it. */
 export async function observeMember(
   { caches, cluster, images, pods, now }: Observer,
-  { instance, number, owner, isAtRest, held, anotherServes, objects }: MemberRequest & { objects: Objects },
+  { instance, number, owner, isAtRest, suspensionBlock, anotherServes, objects }: MemberRequest & { objects: Objects },
   prior: PriorMemberFacts,
 ): Promise<{ observed: ObservedMember; unlabelled: Pod | undefined }> {
   const { namespace = '' } = instance.metadata
@@ -87,7 +87,7 @@ export async function observeMember(
     instance,
     owner,
     isAtRest,
-    held,
+    suspensionBlock,
     region: caches.regions.get({ name: spec.region }),
     size: caches.sizes.get({ name: sizeText(spec.size) }),
     appliedSize: { pinned: appliedSize, size: caches.sizes.get({ name: sizeText(appliedSize) }) },

@@ -5,6 +5,7 @@ import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { Drifts } from '../children/drift-history.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
+import type { SuspensionBlock } from '../objects/suspension-block.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { AuthenticatorObservation, ChecksumFailures } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
@@ -31,7 +32,7 @@ export type Volumes = {
   copy: VolumeFacts | undefined
 }
 
-/** What was learnt from Postgres itself, when, and of which run of it. */
+/** What Postgres itself answered, when, and in which run. */
 export type PostgresFacts = {
   at: number
   run: string
@@ -98,17 +99,14 @@ export type GrowthRefusal = {
   isDue: boolean
 }
 
-/** Why Postgres is not to be stopped for a suspension yet. */
-export type SuspensionBlock = { reason: string; message: string }
-
 export type ObservedMember = {
   instance: Instance
   /** The owner of the children; undefined until the id of the instance is settled. */
   owner: Owner | undefined
   /** All that was requested had been applied when the status was written, and nothing else is requested since. */
   isAtRest: boolean
-  /** What needs its Postgres running, as its owner knows. */
-  held: SuspensionBlock | undefined
+  /** What needs Postgres running, as the owner reports. */
+  suspensionBlock: SuspensionBlock | undefined
   region: Region | undefined
   /** Of the size that is asked for. */
   size: Size | undefined

@@ -11,6 +11,12 @@ export const no = (reason: string, message: string): Finding => ({ status: 'Fals
 /** The reason of a Progressing that has ended well. */
 export const completed = 'Completed'
 
+/** The reason of a Ready of an object whose namespace the operator has no rights in. Its status is not updated any more. */
+export const namespaceNotServed = 'NamespaceNotServed'
+
+/** The reason of a VolumeReady whose data on the disk are damaged. */
+export const checksumFailures = 'ChecksumFailures'
+
 /** A resource's status, as far as its conditions go. */
 type WithConditions = { conditions?: readonly Condition[] | undefined } | undefined
 

@@ -3,6 +3,7 @@
  * the Region's status; the owner takes it in its own status. Pure.
  */
 import { type Branch, branchPhase, type ManagedDatabase, type Turn, visiblePhase } from '../../crds/index.ts'
+import { conditionOf, namespaceNotServed } from './conditions.ts'
 
 /** What is restarted in a window. */
 export type Candidate = ManagedDatabase | Branch
@@ -11,6 +12,10 @@ export type Candidate = ManagedDatabase | Branch
 const validMs = 2 * 60_000
 /** How much longer the region counts the turn: the write of an owner's status takes less. */
 const marginMs = 60_000
+
+/** Its namespace is not served any more: the operator neither restarts it nor sees a restart end. It blocks no other. */
+export const isNotServed = ({ status }: Candidate): boolean =>
+  conditionOf(status, 'Ready')?.reason === namespaceNotServed
 
 export const isRestarting = ({ status }: Candidate): boolean =>
   (status?.maintenance !== undefined && status.maintenance.endedAt === undefined) ||
@@ -21,6 +26,7 @@ export const isFailed = ({ status }: Candidate): boolean => status?.maintenance?
 /** Serves, and has no operation. */
 const isAvailable = (candidate: Candidate): boolean =>
   candidate.status?.operation === undefined &&
+  !isNotServed(candidate) &&
   (candidate.kind === 'Branch' ? branchPhase(candidate) : visiblePhase(candidate)) === 'available'
 
 /** Has a pending restart, and was not restarted in this window. */
@@ -49,8 +55,9 @@ export function takenTurn(
 ): Turn | undefined {
   const turn = turns.find(({ uid }) => uid === candidate.metadata.uid)
   if (turn === undefined || !isClockTrusted || !(distance(turn, now) < validMs)) return undefined
-  const running = others.filter(isRestarting).map(({ metadata }) => metadata.uid)
+  const served = others.filter(other => !isNotServed(other))
+  const running = served.filter(isRestarting).map(({ metadata }) => metadata.uid)
   const counted = new Set<string | undefined>([...turns.map(({ uid }) => uid), ...running])
-  const isStopped = [candidate, ...others].some(isFailed) || counted.size > maxConcurrent
+  const isStopped = [candidate, ...served].some(isFailed) || counted.size > maxConcurrent
   return !isStopped && !isRestarting(candidate) && isDue(candidate, turn.window) ? turn : undefined
 }

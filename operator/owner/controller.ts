@@ -10,7 +10,7 @@ import { createIds } from '../../values/id.ts'
 import { notServedMessage } from '../access/bindings.ts'
 import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
-import { type Finding, no } from '../objects/conditions.ts'
+import { type Finding, namespaceNotServed, no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
 import type { ServiceInstallation } from '../service/settings.ts'
 import { perform as performInstance } from '../workload/act.ts'
@@ -212,8 +212,9 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
   }
 
   async #reportNotServed(object: Kinds[K]): Promise<void> {
-    const found = no('NamespaceNotServed', notServedMessage(object.metadata.namespace ?? ''))
-    await this.#report(object, { phase: 'creating', ...this.#unplanned(object, { Ready: found }) })
+    const found = no(namespaceNotServed, notServedMessage(object.metadata.namespace ?? ''))
+    const status = this.#unplanned(object, { Ready: found })
+    await this.#report(object, { ...status, phase: this.#kind.phaseNotServed(status) })
   }
 
   /** The status of an object that has no pass yet. */

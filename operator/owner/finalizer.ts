@@ -1,7 +1,7 @@
 /** The finalizer of an owner: it is added with the id, and removed once nothing that belongs to the owner is left. */
 import type { Cluster, Kinds } from '../../cluster/index.ts'
 import type { Backup } from '../../crds/index.ts'
-import { identified, letGo } from '../objects/held.ts'
+import { identified, withoutFinalizer } from '../objects/finalizer.ts'
 import type { Instance } from '../objects/instance.ts'
 import { deleteLeftovers, LeftoversError } from '../workload/leftovers.ts'
 import type { Observed } from '../workload/observed.ts'
@@ -29,7 +29,7 @@ export async function finishDeletion<K extends OwnerName, O extends Observed>(
   observed: O,
 ): Promise<'replaced'> {
   await deleteRemains(cluster, observed.instance, () => remainingBackups(cluster, observed))
-  await cluster.replace(kind, letGo(object))
+  await cluster.replace(kind, withoutFinalizer(object))
   return 'replaced'
 }
 

@@ -85,6 +85,8 @@ export type Kind<K extends OwnerName, O extends Observed, Action extends { do: s
   isOwnAction: (action: OwnerAction | Action) => action is Action
   /** The backups that are deleted with the object, as the cluster itself lists them. */
   remainingBackups: (cluster: Cluster, observed: O) => Promise<Backup[]>
+  /** Returns the phase of an object whose namespace is not served any more. */
+  phaseNotServed: (before: OwnerStatus<K>) => OwnerStatus<K>['phase']
   /** Adds to the planned status what no plan decides. */
   complete: (object: Kinds[K], status: OwnerStatus<K>, now: number) => OwnerStatus<K>
   /** Records what a written status changes, as Events and metrics. */

@@ -2,11 +2,11 @@
 import type { Branch, ManagedDatabase, Task } from '../../crds/index.ts'
 import { childNames, labels } from '../../crds/index.ts'
 import { orphanClaims } from '../children/orphans.ts'
+import { type OwnedObjects, ownedObjects } from '../children/owned.ts'
 import type { Observer } from '../member/observe.ts'
 import { podsOf } from '../member/pod/pod.ts'
 import type { Owner } from '../objects/ownership.ts'
 import { isTerminating } from '../objects/terminating.ts'
-import { type OwnedObjects, ownedObjects } from '../owned/objects.ts'
 import { findTask } from '../task/find.ts'
 import { type Identity, identityOf } from '../workload/identity.ts'
 import type { GuardedObserver } from '../workload/observe.ts'
@@ -35,7 +35,8 @@ export async function observeIdentity(
   const identity = identityOf(object, {
     childrenSay: labelled.map(child => child.metadata.labels?.[labels.database]),
     others,
-    strays: id === undefined || others.length === 0 ? [] : await orphanClaims(caches, cluster, { namespace, uid, id }),
+    orphanClaims:
+      id === undefined || others.length === 0 ? [] : await orphanClaims(caches, cluster, { namespace, uid, id }),
   })
   const owner = identity.state === 'settled' ? identity.owner : undefined
   // An object that is deleted without ever having had a child deletes nothing that another one beside it may have had.

@@ -4,7 +4,7 @@
  * decides the same.
  */
 import { branchPhase, type Turn } from '../../crds/index.ts'
-import { type Candidate, isDue, isExpired, isFailed, isRestarting } from '../objects/maintenance-turn.ts'
+import { type Candidate, isDue, isExpired, isFailed, isNotServed, isRestarting } from '../objects/maintenance-turn.ts'
 
 export type Admission = {
   /** To be given a turn now, in order. */
@@ -30,6 +30,7 @@ const isLeaving = (candidate: Candidate): boolean =>
 /** Whether it plays a part in what `admit` decides. */
 export const isOfInterest = (candidate: Candidate): boolean =>
   !isLeaving(candidate) &&
+  !isNotServed(candidate) &&
   ((candidate.status?.pendingRestart ?? []).length > 0 || isRestarting(candidate) || isFailed(candidate))
 
 /**
@@ -42,7 +43,7 @@ export const heldTurns = (turns: readonly Turn[], find: (turn: Turn) => Candidat
     if (candidate === undefined || candidate.metadata.uid !== turn.uid) return false
     const { maintenance } = candidate.status ?? {}
     if (maintenance?.restart !== turn.window) return !isExpired(turn, now)
-    return maintenance.endedAt === undefined && !isLeaving(candidate)
+    return maintenance.endedAt === undefined && !isLeaving(candidate) && !isNotServed(candidate)
   })
 
 /**

@@ -33,6 +33,14 @@ const turn = (name: string, more: Partial<Turn> = {}): Turn => ({
   ...{ kind: 'ManagedDatabase', namespace: 'n', name, uid: `uid-${name}`, window: mark, grantedAt: timestamp(start) },
   ...more,
 })
+const notServed: ManagedDatabaseStatus = {
+  conditions: [
+    {
+      ...{ type: 'Ready', status: 'False', reason: 'NamespaceNotServed', message: '' },
+      lastTransitionTime: timestamp(start),
+    },
+  ],
+}
 const running = (window = mark) => ({ maintenance: { restart: window, startedAt: timestamp(start) } })
 const ended = (outcome: 'completed' | 'failed', window = mark) => ({
   maintenance: { restart: window, startedAt: timestamp(start), endedAt: timestamp(start), outcome },
@@ -57,6 +65,7 @@ describe('an owner takes its turn', () => {
     ['its last restart has failed', database('a', ended('failed', 'before')), turn('a')],
     ['nothing is pending', database('a', { pendingRestart: [] }), turn('a')],
     ['it does not serve', database('a', { phase: 'degraded' }), turn('a')],
+    ['its namespace is not served', database('a', notServed), turn('a')],
     ['its spec is not applied', database('a', { appliedHash: 'other' }), turn('a')],
   ])('and not if %s', (_, candidate, given) => {
     expect(take(candidate, [given])).toBe(false)
@@ -66,6 +75,11 @@ describe('an owner takes its turn', () => {
     expect(take(own, [turn('a')], [database('b', running())])).toBe(false)
     expect(take(own, [turn('a')], [database('b', ended('failed'))])).toBe(false)
     expect(take(own, [turn('a')], [database('b')])).toBe(true)
+  })
+
+  test('if those that restart or failed are in namespaces that are not served', () => {
+    for (const other of [running(), ended('failed')])
+      expect(take(own, [turn('a')], [database('b', { ...other, ...notServed })])).toBe(true)
   })
 
   test('and not while the clock is not trusted', () => {
@@ -88,6 +102,7 @@ describe('a turn counts', () => {
   test('until the restart has ended, once it is taken', () => {
     expect(isHeld(database('a', running()), start + 9 * minute)).toBe(true)
     expect(isHeld(database('a', ended('completed')), start)).toBe(false)
+    expect(isHeld(database('a', { ...running(), ...notServed }), start)).toBe(false)
   })
 
   test('not for another object of that name', () => {

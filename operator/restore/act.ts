@@ -13,7 +13,7 @@ import {
 import type { IdSource } from '../../values/id.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
 import { lock } from '../member/pod/lock.ts'
-import { held, letGo } from '../objects/held.ts'
+import { withFinalizer, withoutFinalizer } from '../objects/finalizer.ts'
 import { createTaken, takenBy } from '../objects/operator-backups.ts'
 import type { Action } from './actions.ts'
 import type { Observed } from './observed.ts'
@@ -32,7 +32,7 @@ export async function perform(
   const { namespace, name, uid } = restore.metadata
   switch (action.do) {
     case 'identify':
-      await cluster.replace('Restore', held(restore))
+      await cluster.replace('Restore', withFinalizer(restore))
       return
     case 'ask':
       return ask(executor, observed, action.backupName)
@@ -48,7 +48,7 @@ export async function perform(
       await cluster.delete(action.left.kind, { namespace, name: action.left.name }, { uid: action.left.uid })
       return
     case 'release':
-      await cluster.replace('Restore', letGo(restore))
+      await cluster.replace('Restore', withoutFinalizer(restore))
       return
     case 'forget':
       await cluster.delete('Restore', { namespace, name }, { uid })

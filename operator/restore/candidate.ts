@@ -4,6 +4,7 @@
  */
 
 import { firstMember, type ManagedDatabase } from '../../crds/index.ts'
+import { ownedObjects } from '../children/owned.ts'
 import { observePrerequisites } from '../endpoint/observe.ts'
 import { prerequisitesOf } from '../endpoint/plan/index.ts'
 import type { InstallationKeys } from '../keys.ts'
@@ -17,7 +18,6 @@ import { unknownReference } from '../member/pod/plan/unknown-reference.ts'
 import { isOwn } from '../member/postgres/answer.ts'
 import type { DataSource, Instance } from '../objects/instance.ts'
 import { ownerOf } from '../objects/ownership.ts'
-import { ownedObjects } from '../owned/objects.ts'
 import type { Candidate } from './observed.ts'
 
 /** `awaited`: Postgres runs, and is to be probed soon. */

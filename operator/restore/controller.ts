@@ -4,15 +4,15 @@
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { isOpenRestore, type Restore } from '../../crds/index.ts'
+import { firstMember, isOpenRestore, type Restore } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import type { MemberPass } from '../member/act.ts'
+import { MemberMemory } from '../member/memory.ts'
+import type { Observer } from '../member/observe.ts'
 import { startRunController } from '../run/controller.ts'
 import type { Done, RunKind, RunTools } from '../run/kind.ts'
 import type { TroubleWords } from '../run/trouble.ts'
-import type { GuardedObserver } from '../workload/observe.ts'
-import { createWorkloads } from '../workload/workloads.ts'
 import { perform } from './act.ts'
 import type { Action, Plan, Status } from './actions.ts'
 import type { CandidateSeen } from './candidate.ts'
@@ -43,26 +43,26 @@ class Restores implements RunKind<Restore, Action, Seen> {
   readonly #options: RestoreControllerOptions
   readonly #cluster: Cluster
   readonly #enqueue: RunTools['enqueue']
-  readonly #workloads: ReturnType<typeof createWorkloads>
+  readonly #members: MemberMemory
   readonly #executor: Parameters<typeof perform>[0]
-  readonly #observer: GuardedObserver
+  readonly #observer: Observer
 
   constructor(options: RestoreControllerOptions, { cluster, enqueue }: RunTools) {
-    const { caches, images, pods, clock, now } = options
+    const { caches, images, pods, now } = options
     this.#options = options
     this.#cluster = cluster
     this.#enqueue = enqueue
     this.runs = caches.restores
-    this.#workloads = createWorkloads({ ...options, cluster, certificatesAtOnce: 1, enqueue })
-    this.#executor = { cluster, candidate: this.#workloads.executor, newId: createIds(now) }
-    this.#observer = { caches, cluster, images, pods, now, clock }
+    this.#members = new MemberMemory({ ...options, cluster, enqueue })
+    this.#executor = { cluster, candidate: this.#members.executor, newId: createIds(now) }
+    this.#observer = { caches, cluster, images, pods, now }
   }
 
   keys = () => this.runs.list().map(keyOf)
   isOpen = isOpenRestore
   whole = async (restore: Restore) => restore
   follow = () => follow(this.#options.caches, this.#enqueue)
-  stop = () => this.#workloads.stop()
+  stop = () => this.#members.stop()
   writeStatus = (restore: Restore, status: Status) => this.#cluster.replaceStatus('Restore', { ...restore, status })
 
   async find(key: string) {
@@ -71,19 +71,21 @@ class Restores implements RunKind<Restore, Action, Seen> {
   }
 
   async missing(key: string) {
-    this.#workloads.forget(key)
+    this.#members.forget(key)
   }
 
   async observe(restore: Restore, key: string, signal: AbortSignal): Promise<Seen | undefined> {
     const keys = this.#options.keys()
     if (keys.sealingKey === undefined || keys.authority === undefined) return undefined
-    const request = { restore, keys, prior: this.#workloads.prior(key), now: this.#options.now() }
+    const { now, clock } = this.#options
+    const prior = this.#members.prior(key, firstMember)
+    const request = { restore, keys, prior, now: now(), clockDoubt: clock.doubt() }
     const { observed, candidate } = await observe(this.#observer, request)
     if (candidate === undefined) {
-      this.#workloads.forget(key)
+      this.#members.forget(key)
       return { observed, candidate: undefined }
     }
-    const pass = this.#workloads.memberPass(key, candidate.member, keys, signal)
+    const pass = this.#members.pass(key, candidate.member, keys, signal)
     return { observed, candidate: { seen: candidate, pass } }
   }
 
@@ -99,9 +101,9 @@ class Restores implements RunKind<Restore, Action, Seen> {
   probeMs({ candidate }: Seen) {
     if (candidate === undefined) return undefined
     const { awaited, plan } = candidate.seen
-    const { configurationDigest } = plan.desired
-    const waits = { awaitsPostgres: awaited, awaitsGateways: false, configurationDigest, wakeAt: undefined }
-    return this.#workloads.wakeAfter(candidate.pass, waits)
+    const waits = { awaitsPostgres: awaited, configurationDigest: plan.desired.configurationDigest }
+    const at = this.#members.probe(candidate.pass, waits)
+    return at === undefined ? undefined : Math.max(0, at - this.#options.now())
   }
 
   words({ metadata, spec }: Restore): TroubleWords {

@@ -19,7 +19,6 @@ import { backupsOf } from '../backup/observe.ts'
 import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { suspensionBlock } from '../managed-database/suspension.ts'
 import type { Observer, PriorMemberFacts } from '../member/observe.ts'
 import { lockOf, stopOf } from '../member/pod/lock.ts'
 import { podsOfMember } from '../member/pod/stopped.ts'
@@ -27,7 +26,7 @@ import { conditionOf } from '../objects/conditions.ts'
 import type { DataSource } from '../objects/instance.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import { snapshotsNotServed } from '../objects/snapshots-not-served.ts'
-import type { GuardedObserver } from '../workload/observe.ts'
+import { suspensionBlock } from '../objects/suspension-block.ts'
 import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
 import { isHandedOver } from './ended.ts'
@@ -36,9 +35,15 @@ import type { Left, Observed } from './observed.ts'
 
 type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
 
-type Request = { restore: Restore; keys: InstallationKeys; prior: PriorMemberFacts; now: number }
+type Request = {
+  restore: Restore
+  keys: InstallationKeys
+  prior: PriorMemberFacts
+  now: number
+  clockDoubt: string | undefined
+}
 
-export async function observe(observer: GuardedObserver, { restore, keys, prior, now }: Request): Promise<Seen> {
+export async function observe(observer: Observer, { restore, keys, prior, now, clockDoubt }: Request): Promise<Seen> {
   const { caches, cluster } = observer
   const { metadata, spec, status } = restore
   const { namespace } = metadata
@@ -96,7 +101,7 @@ export async function observe(observer: GuardedObserver, { restore, keys, prior,
       candidate: candidate?.candidate,
       unanchorable:
         status?.phase === 'pending' && database !== undefined ? await unanchorable(observer, database) : undefined,
-      held: suspensionBlock(
+      suspensionBlock: suspensionBlock(
         others.filter(other => other.status?.phase === 'running' && !isInVain(database, other)),
         branches.filter(branch => !isInVain(database, branch)),
       ),
@@ -106,7 +111,7 @@ export async function observe(observer: GuardedObserver, { restore, keys, prior,
         isOpen && isSwitched && status?.after === undefined
           ? await cluster.get('Backup', { namespace, name: takenNameOf(restore, 'postrestore') })
           : undefined,
-      clockDoubt: observer.clock.doubt(),
+      clockDoubt,
       leftovers: left === undefined ? noLeftovers : await leftoversOf(cluster, restore, left),
     },
   }

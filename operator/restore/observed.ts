@@ -4,9 +4,9 @@ import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { Backup, ManagedDatabase, Restore } from '../../crds/index.ts'
 import type { BackupSource } from '../backup/source.ts'
 import type { MemberAction } from '../member/actions.ts'
-import type { SuspensionBlock } from '../member/observed.ts'
 import type { Stop } from '../member/pod/lock.ts'
 import type { VolumeRecord } from '../objects/instance.ts'
+import type { SuspensionBlock } from '../objects/suspension-block.ts'
 
 /** The Postgres that is to take the place of the one that serves, closed until it has. */
 export type Candidate = {
@@ -41,8 +41,8 @@ export type Observed = {
   candidate: Candidate | undefined
   /** Why the present data cannot be backed up; only known before it begins. */
   unanchorable: string | undefined
-  /** What needs the old Postgres running, as far as that is not the anchor. */
-  held: SuspensionBlock | undefined
+  /** Backups and branches that need the previous Postgres running; the anchor is none of them. */
+  suspensionBlock: SuspensionBlock | undefined
   /** How the old Postgres stands, once it was told to stop. */
   old: Stop
   /** The lock that this restore holds on the old Postgres. */

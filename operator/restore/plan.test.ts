@@ -61,7 +61,7 @@ describe('step by step', () => {
     ['nothing is stopped while the candidate starts', { candidate: making }, { reason: 'Starting', isFenced: false }],
     [
       'nor while the old Postgres is needed',
-      { held: { reason: 'AwaitsBackup', message: '' } },
+      { suspensionBlock: { reason: 'AwaitsBackup', message: '' } },
       { reason: 'AwaitsBackup', isFenced: false },
     ],
     ['then the old one is fenced off', {}, { reason: 'Stopping', isFenced: true, does: [] }],
@@ -207,7 +207,7 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
         restore: isAgreed ? discarding(its) : its,
         old,
         candidate: isReady ? { state: 'ready', volume, actions: [], isBound: true } : making,
-        held: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
+        suspensionBlock: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
         anchor: taken && anchor(taken),
       })
       if (plan(seen, now, deadlines).status.volume === undefined) return
@@ -293,4 +293,27 @@ describe('what is left', () => {
   ])('%s', (_, more, kinds) => {
     expect(deleted(more)).toEqual(kinds)
   })
+})
+
+test('a restore that its database has not recorded by the deadline goes on, and reports since when it is overdue and why', () => {
+  const conditions = [
+    {
+      type: 'Ready',
+      status: 'False',
+      reason: 'IdContested',
+      message: 'two databases have its id',
+      lastTransitionTime: ago(9),
+    },
+  ] as never
+  const messageAt = (deadlineAt: string) => {
+    const { status } = plan(
+      observed({ restore: restore({ ...handedOver, deadlineAt }), database: database({ conditions }) }),
+      now,
+      deadlines,
+    )
+    expect(status).toMatchObject({ phase: 'running', deadlineAt })
+    return conditionOf(status, 'Progressing')?.message
+  }
+  expect(messageAt(ago(1))).toMatch(/^overdue since .*Z: .*status of the database.*: two databases have its id$/)
+  expect(messageAt(timestamp(now + 60_000))).not.toContain('overdue')
 })

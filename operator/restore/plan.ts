@@ -6,7 +6,14 @@
  * controller records that volume by one write of its status, and serves from it. What fails before that leaves the old volume serving, and so does an anchor that cannot be taken, unless somebody
  * has agreed to that. From the switch on the old volume is the database's to keep (managed-database/plan/previous.ts).
  */
-import { isInForce, isOpenRestore, type Restore, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
+import {
+  isInForce,
+  isOpenRestore,
+  type ManagedDatabase,
+  type Restore,
+  teardownFinalizer,
+  visiblePhase,
+} from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import { completed, conditionOf, no, yes } from '../objects/conditions.ts'
 import { isTakenFor, takenBy } from '../objects/operator-backups.ts'
@@ -134,7 +141,7 @@ function underWay(observed: Observed, now: number): Plan {
 }
 
 function step(observed: Observed, candidate: Candidate | undefined, now: number): Plan {
-  const { restore, anchor, held, old } = observed
+  const { restore, anchor, suspensionBlock, old } = observed
   const { status = {} } = restore
   const { anchorRefused, previous } = status
   const told = (reason: string, message: string, more: Partial<Status> = {}, actions: Action[] = []): Plan => ({
@@ -168,7 +175,7 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
   if (candidate?.state !== 'ready') return told('Starting', candidate?.message ?? 'a volume is made of the backup', {})
   const verified = { verifiedAt: status.verifiedAt ?? timestamp(now) }
   if (status.fencedAt === undefined) {
-    if (held !== undefined) return told(held.reason, held.message, verified)
+    if (suspensionBlock !== undefined) return told(suspensionBlock.reason, suspensionBlock.message, verified)
     return told('Stopping', 'the restored data are there: the old Postgres is stopped', {
       ...verified,
       fencedAt: timestamp(now),
@@ -189,8 +196,9 @@ const switching = (restore: Restore, now: number): Status =>
   running(restore, 'Switching', 'the restored data take the place of the old', now)
 
 /**
- * The database's own controller makes the restored volume serve. It may be about to: nothing ends the restore before that, neither its
- * deletion nor its deadline, but for a database that cannot do it any more.
+ * The database's own controller makes the restored volume serve. Nothing ends the restore before that, neither its deletion nor its
+ * deadline, unless the database cannot do it any more: a pass that began earlier may still write it. After the deadline the conditions
+ * report that the database is late, and why.
  */
 function handedOver({ restore, database }: Observed, now: number): Plan {
   const { previous, deadlineAt = '' } = restore.status ?? {}
@@ -208,7 +216,20 @@ function handedOver({ restore, database }: Observed, now: number): Plan {
   const { incarnation = 1 } = database?.status ?? {}
   if (database !== undefined && incarnation !== previous?.incarnation && isLate)
     return end('OtherVolume', `the database serves from another volume meanwhile: number ${incarnation}`)
-  return { actions: [], status: switching(restore, now), wakeAt: now + lookMs }
+  const status = isLate && database !== undefined ? overdue(restore, database, now) : switching(restore, now)
+  return { actions: [], status, wakeAt: now + lookMs }
+}
+
+/** Clients are not served meanwhile: the previous Postgres is stopped. */
+function overdue(restore: Restore, database: ManagedDatabase, now: number): Status {
+  const { message = 'its status has no condition Ready' } = conditionOf(database.status, 'Ready') ?? {}
+  return running(
+    restore,
+    'Switching',
+    `overdue since ${restore.status?.deadlineAt}: the operator has not recorded the restored volume in the status of the database, ` +
+      `and Postgres is stopped until it has; Ready of the database: ${message}`,
+    now,
+  )
 }
 
 /** The restored data do not replace data of which there is no copy: the database goes on with those it has. */

@@ -170,9 +170,9 @@ describe('until the new volume serves', () => {
     expect(planOf({ candidate: undefined }).actions).toEqual([])
   })
   test('it says when Postgres had answered on it first', () => {
-    const held = { reason: 'AwaitsBackup', message: 'm' }
-    expect(planOf({ held }).status).toMatchObject({ verifiedAt: timestamp(now) })
-    expect(planOf({ held }).status).not.toHaveProperty('fencedAt')
+    const suspensionBlock = { reason: 'AwaitsBackup', message: 'm' }
+    expect(planOf({ suspensionBlock }).status).toMatchObject({ verifiedAt: timestamp(now) })
+    expect(planOf({ suspensionBlock }).status).not.toHaveProperty('fencedAt')
     expect(planOf({}).status).toMatchObject({ verifiedAt: timestamp(now), fencedAt: timestamp(now) })
     expect(planOf({ restore: saying({ verifiedAt: ago(5_000) }) }).status.verifiedAt).toBe(ago(5_000))
     expect(planOf({ candidate: making }).status).not.toHaveProperty('verifiedAt')

@@ -2,7 +2,7 @@
 import { keyOf } from '../../cluster/informer/index.ts'
 import { isOpenRestore, isRestoreAsked, labels, type ManagedDatabase } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
-import { restoresOf } from '../managed-database/restoring.ts'
+import { restoresOf } from '../objects/restores.ts'
 
 /** Returns what ends it. */
 export function follow(caches: Caches, enqueue: (key: string) => void): (() => void)[] {

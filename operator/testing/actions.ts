@@ -1,9 +1,10 @@
 /** Performs single actions for a new database, in a store without fakes: what the cluster has may differ from what was observed. */
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import type { Draft } from '../../cluster/index.ts'
-import { childNames, type ManagedDatabase } from '../../crds/index.ts'
+import { childNames, firstMember, type ManagedDatabase } from '../../crds/index.ts'
 import { createDriftHistory } from '../children/drift-history.ts'
 import type { Observed } from '../managed-database/observed.ts'
+import { memberKeyOf } from '../member/member.ts'
 import { createGrowthRefusals } from '../member/storage/growth-refusals.ts'
 import { childMetadata, type Owner, ownerOf } from '../objects/ownership.ts'
 import { type Done, type Executor, type Pass, perform } from '../workload/act.ts'
@@ -87,6 +88,7 @@ function passOf(
   const facts = { ...empty, instance: database, owner, ...observed, children: { ...empty.children, ...children } }
   const given: Pass = {
     key: `${testNamespace}/${database.metadata.name}`,
+    memberKey: memberKeyOf(`${testNamespace}/${database.metadata.name}`, firstMember),
     keys: { sealingKey: undefined, authority: undefined },
     observed: facts,
     passwords: undefined,

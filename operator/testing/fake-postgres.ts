@@ -40,7 +40,7 @@ export type FakeData = {
   configuration: ConfigurationState
   /** What its user has put into it. */
   content?: string
-  /** The cluster's nodes have not learnt yet that its Service leads to it. */
+  /** The cluster's nodes do not route its Service to it yet. */
   isUnrouted?: boolean
   /** The role by which the service `rest` logs in, by the mark of its password. */
   authenticator?: string

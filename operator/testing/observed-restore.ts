@@ -64,7 +64,7 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   freeIncarnation: 2,
   candidate: { state: 'ready', volume, actions: [], isBound: true },
   unanchorable: undefined,
-  held: undefined,
+  suspensionBlock: undefined,
   old: 'running',
   lock: undefined,
   anchor: anchor('pending'),

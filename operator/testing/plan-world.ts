@@ -60,7 +60,7 @@ export type World = {
   /** Whether volumes get what is asked of them, do not yet, or must not ask. */
   growth: 'answered' | 'held' | 'refused'
   growthRefusal: Observed['growthRefusal']
-  held: Observed['held']
+  suspensionBlock: Observed['suspensionBlock']
   volumeUse: Observed['volumeUse']
   hasRoom: boolean
   /** Whether a claim for so much storage gets a volume. */
@@ -103,7 +103,7 @@ export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: 
     sizes: new Map(['small', 'large'].map(name => [`${name}-v1`, sizeOf(name)])),
     growth: 'answered',
     growthRefusal: undefined,
-    held: undefined,
+    suspensionBlock: undefined,
     volumeUse: undefined,
     hasRoom: true,
     provides: () => true,
@@ -179,7 +179,7 @@ export function observedIn(world: World): Observed {
     number: 0,
     owner: identity.state === 'settled' ? identity.owner : undefined,
     isAtRest: isAtRest(database),
-    held: world.held,
+    suspensionBlock: world.suspensionBlock,
     rotations: { asked: {}, isGivenUp: false },
     restoring: undefined,
     previous: { claims: [], restores: [] },

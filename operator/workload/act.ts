@@ -1,6 +1,7 @@
 /** Performs one action of a plan: on the objects of the member, or on those of the endpoint. */
 import { type EndpointExecutor, type EndpointPass, performEndpoint, readRolesOf } from '../endpoint/act.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
+import { withRolesLocked } from '../member/postgres/act.ts'
 import type { ReadDesiredRoles } from '../postgres/administrator.ts'
 import { performService, type ServicePass } from '../service/act.ts'
 import { readLogin } from '../service/login.ts'
@@ -27,7 +28,7 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
     case 'note-loaded':
     case 'claim-port':
     case 'leave-port':
-      await performEndpoint(executor, pass, action)
+      await performEndpoint(executor, pass, action, work => withRolesLocked(executor, pass, work))
       return 'done'
     case 'mint-service-secret':
     case 'create-service-configuration':

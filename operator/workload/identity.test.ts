@@ -45,7 +45,7 @@ describe('the id of a database', () => {
       { state: 'settled' },
     ],
   ])('%s', (_, subject, children, others, expected) => {
-    expect(identityOf(subject, { childrenSay: children, others, strays: [] })).toMatchObject(expected)
+    expect(identityOf(subject, { childrenSay: children, others, orphanClaims: [] })).toMatchObject(expected)
   })
 
   /** Nobody's claim, which says that it was the database's of this name. */
@@ -69,8 +69,8 @@ describe('the id of a database', () => {
     ['stays with whom the data name and who has lived with them', withData, [a], claimOf('b'), settled],
     ['is contested for a copy beside that, for as long', a, [withData], claimOf('b'), contested],
     ['is not contested by a like name elsewhere', a, [elder], claimOf('a', 'elsewhere'), settled],
-  ])('%s', (_, subject, others, strays, expected) => {
-    expect(identityOf(subject, { childrenSay: [], others, strays })).toMatchObject(expected)
+  ])('%s', (_, subject, others, orphanClaims, expected) => {
+    expect(identityOf(subject, { childrenSay: [], others, orphanClaims })).toMatchObject(expected)
   })
 
   test('is never new, and so no volume empty, where data stand that are nobody’s', () => {
@@ -91,7 +91,7 @@ describe('the id of a database', () => {
           identityOf(subject, {
             childrenSay: [],
             others: databases.filter(other => other !== subject),
-            strays: claimOf(named),
+            orphanClaims: claimOf(named),
           }),
         )
         expect(found.filter(({ state }) => state === 'unsettled')).toEqual([])

@@ -41,12 +41,12 @@ type Relations = {
   childrenSay: readonly (string | undefined)[]
   /** Others with the same label. */
   others: readonly Identified[]
-  strays: readonly OrphanClaim[]
+  orphanClaims: readonly OrphanClaim[]
 }
 
 const keyOf = ({ metadata }: Identified): string => `${metadata.namespace}/${metadata.name}`
 
-export function identityOf(owner: Identified, { childrenSay, others, strays }: Relations): Identity {
+export function identityOf(owner: Identified, { childrenSay, others, orphanClaims }: Relations): Identity {
   const label = validId(owner.metadata.labels?.[labels.id])
   const known = childrenSay.map(validId).find(id => id !== undefined)
   if (known !== undefined && known !== label)
@@ -54,11 +54,11 @@ export function identityOf(owner: Identified, { childrenSay, others, strays }: R
   if (label === undefined) return { state: 'unsettled', id: undefined, why: 'it has no id yet' }
   const settled = { state: 'settled', owner: ownerOf(owner, label) } as const
   if (known !== undefined) return settled
-  const rival = rivalOf(owner, others, strays)
-  if (rival !== undefined) return { state: 'contested', why: contestedBetween(owner, rival, label, strays) }
+  const rival = rivalOf(owner, others, orphanClaims)
+  if (rival !== undefined) return { state: 'contested', why: contestedBetween(owner, rival, label, orphanClaims) }
   const elders = others.filter(other => precedes(other, owner))
   const isElsewhere = elders.every(({ metadata }) => metadata.namespace !== owner.metadata.namespace)
-  const hasLived = strays.length > 0 || owner.status?.volume !== undefined
+  const hasLived = orphanClaims.length > 0 || owner.status?.volume !== undefined
   const [elder] = elders
   if (elder === undefined || (isElsewhere && hasLived)) return settled
   return { state: 'unsettled', id: undefined, why: `the id belongs to ${keyOf(elder)}` }
@@ -68,15 +68,20 @@ export function identityOf(owner: Identified, { childrenSay, others, strays }: R
 function rivalOf(
   owner: Identified,
   others: readonly Identified[],
-  strays: readonly OrphanClaim[],
+  orphanClaims: readonly OrphanClaim[],
 ): Identified | undefined {
-  if (strays.length === 0) return undefined
+  if (orphanClaims.length === 0) return undefined
   return others
     .filter(({ metadata }) => metadata.namespace === owner.metadata.namespace)
-    .find(other => precedes(other, owner) || strays.some(({ key }) => key === keyOf(other)))
+    .find(other => precedes(other, owner) || orphanClaims.some(({ key }) => key === keyOf(other)))
 }
 
-const contestedBetween = (owner: Identified, rival: Identified, id: string, strays: readonly OrphanClaim[]): string =>
-  `the volume claim ${strays.map(({ name }) => name).join(', ')} holds data under the id ${id}, which ` +
+const contestedBetween = (
+  owner: Identified,
+  rival: Identified,
+  id: string,
+  orphanClaims: readonly OrphanClaim[],
+): string =>
+  `the volume claim ${orphanClaims.map(({ name }) => name).join(', ')} holds data under the id ${id}, which ` +
   `${rival.metadata.name} beside ${owner.metadata.name} has too, and nothing says whose they are: delete the one that is ` +
   `the copy (no data go with it), or take the label ${labels.id} off it; nothing is started or initialised before that`

@@ -5,10 +5,10 @@
 import type { AnyObject, Cluster, KindName, LabelSelector } from '../../cluster/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { routeComponent } from '../../routes/route.ts'
+import { childKinds } from '../children/owned.ts'
 import { changedVolume, volumeFacts } from '../member/storage/persistent-volume.ts'
 import type { Instance } from '../objects/instance.ts'
 import { isAnothers, ownerUidOf } from '../objects/ownership.ts'
-import { childKinds } from '../owned/objects.ts'
 
 /** Something of a database that is being deleted turned up that no cache knew of; it is deleted first. */
 export class LeftoversError extends Error {

@@ -4,12 +4,13 @@
  */
 import { firstMember, type ServiceConfig } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
+import type { OwnedObjects } from '../children/owned.ts'
 import type { ClockGuard } from '../clock/guard.ts'
 import { observeEndpoint } from '../endpoint/observe.ts'
 import type { RequestedRotations } from '../endpoint/observed.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { type MemberRequest, type Observer, observeMember, type PriorMemberFacts } from '../member/observe.ts'
-import type { OwnedObjects } from '../owned/objects.ts'
+import { volumeFacts } from '../member/storage/persistent-volume.ts'
 import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import { observeServices, type ServiceFiles, type ServicesObserver } from '../service/observe.ts'
 import { childrenOfServices } from '../service/observed.ts'
@@ -31,7 +32,7 @@ export type Observation<O extends Observed = Observed> = {
   authenticator: DesiredAuthenticator | undefined
 }
 
-/** What was learnt of the instance before, which no object says. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
+/** Facts known of the instance before the pass, which no object reports. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
 export type PriorFacts = PriorMemberFacts & { isCutOff: boolean }
 
 type InstanceRequest = Omit<MemberRequest, 'number'> & {
@@ -77,7 +78,11 @@ export async function observeInstance(
         authority: keys.authority !== undefined,
         isChanging: keys.authority?.isChanging === true,
       },
-      owned: unlabelled === undefined ? owned : { ...owned, pods: [...owned.pods, unlabelled] },
+      owned: {
+        ...owned,
+        pods: unlabelled === undefined ? owned.pods : [...owned.pods, unlabelled],
+        volumes: owned.volumes.map(volume => volumeFacts(volume, undefined)),
+      },
       isCutOff: prior.isCutOff,
       services,
       serviceChildren: childrenOfServices(services),

@@ -289,6 +289,24 @@ describe('several hosts', () => {
     await expect(made(list)).rejects.toMatchObject({ sqlState: '28000' })
   })
 
+  test('are passed over where one takes the connection and then answers nothing', async () => {
+    const ended = Promise.withResolvers<void>()
+    const silent = createServer(socket => {
+      socket.on('error', () => {}).on('close', () => ended.resolve())
+      socket.once('data', () => socket.write(Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')))
+    }).listen(0, '127.0.0.1')
+    await new Promise(resolve => silent.once('listening', resolve))
+    onTestFinished(() => void silent.close())
+    const { port } = silent.address() as AddressInfo // of a TCP server it is one
+    const more = 'target_session_attrs=primary&connect_timeout=1'
+    const list = `postgresql://postgres@127.0.0.1:${port},127.0.0.1:${plain.port}`
+    expect(await made(`${list}?${more}&sslmode=disable`)).toBe('plain')
+    await ended.promise
+    await expect(made(`${hosts(`127.0.0.1:${port}`)}?${more}&sslmode=disable`)).rejects.toThrow(
+      'did not answer which kind of server it is within 1000 ms',
+    )
+  })
+
   test('are passed over where the session would be of the wrong kind', async () => {
     const list = (kind: string) => `${hosts(`127.0.0.1:${secure.port}`)}?target_session_attrs=${kind}`
     expect(await made(list('read-write'))).toBe('TLS')

@@ -3,7 +3,7 @@
  * `prefer` ever talks to a server without TLS, except through a Unix socket, where nobody listens.
  */
 import { readFileSync } from 'node:fs'
-import { isIP } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import pg from 'pg'
 import type { Address, Host, SessionAttributes, SslMode } from './address.ts'
@@ -130,9 +130,11 @@ async function attempt(address: Address, host: Host, isEncrypted: boolean): Prom
     binding?.watch(client)
     await client.connect()
     binding?.checkProof()
-    await checkSession(client, address.sessionAttributes)
+    await inTime(checkSession(client, address.sessionAttributes), address.connectTimeoutMs)
     return client
   } catch (error) {
+    // A server that answers nothing does not end the connection, either.
+    if (error instanceof Late) (client as (pg.Client & Insides) | undefined)?.connection.stream.destroy()
     client?.end().catch(() => {})
     throw failureOf(error)
   }
@@ -169,6 +171,24 @@ function readPem(keyword: string, path: string): string {
     return readFileSync(path, 'utf8')
   } catch (error) {
     throw new Error(`${keyword} names a file that cannot be read: ${failureOf(error).message}`, { cause: error })
+  }
+}
+
+/** What of `pg`'s client is used that its types do not name. */
+type Insides = { readonly connection: { readonly stream: Socket } }
+
+class Late extends Error {}
+
+/** A server may take a connection and answer nothing after that. */
+async function inTime(work: Promise<void>, ms: number): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Late(`did not answer which kind of server it is within ${ms} ms`)), ms)
+  // Whoever waits no more learns of no failure.
+  work.catch(() => {})
+  try {
+    await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

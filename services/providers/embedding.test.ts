@@ -1,10 +1,11 @@
 /** Embedding providers over HTTP, with doubles that speak their protocols. */
+import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../testing/postgres.ts'
 import { batches, createEmbedder, type EmbedderSettings } from './embedding.ts'
 import { ProviderError } from './errors.ts'
-import { brokenOff, retryAfterMs } from './exchange.ts'
+import { retryAfterMs } from './exchange.ts'
 import { type ProviderDouble, startProviderDouble } from './testing/double.ts'
 
 const key = 'sk-secret-of-tests-0123456789'
@@ -66,6 +67,57 @@ describe.each(providers)('%s', provider => {
     // JSON has no Infinity; what is too large for a number reads as one.
     vectorOf = () => JSON.parse('["1"]')
     expect(await told()).toContain('must be a vector of finite numbers')
+  })
+})
+
+test.each<[EmbedderSettings['provider'], object, number | undefined]>([
+  ['openai', { data: [{ index: 0, embedding: [1] }], usage: { prompt_tokens: 8, total_tokens: 9 } }, 9],
+  ['openai', { data: [{ index: 0, embedding: [1] }], usage: { prompt_tokens: 8 } }, 8],
+  ['openai', { data: [{ index: 0, embedding: [1] }], usage: { total_tokens: 'many' } }, undefined],
+  ['openai', { data: [{ index: 0, embedding: [1] }], usage: null }, undefined],
+  ['voyage', { data: [{ index: 0, embedding: [1] }], usage: { total_tokens: 7 } }, 7],
+  ['gemini', { embeddings: [{ values: [1] }], usageMetadata: { promptTokenCount: 6 } }, 6],
+  ['gemini', { embeddings: [{ values: [1] }] }, undefined],
+  ['ollama', { embeddings: [[1]], prompt_eval_count: 5 }, 5],
+  ['ollama', { embeddings: [[1]], prompt_eval_count: -1 }, undefined],
+])('%s reports tokens in %j', async (provider, body, tokens) => {
+  double.troubles.push({ status: 200, body: JSON.stringify(body) })
+  const counted: unknown[] = []
+  const onTokens = (one: number | undefined, texts: readonly string[]) => counted.push([one, texts])
+  expect(await embedder({ provider }).embed(['text'], 'query', never, onTokens)).toEqual([[1]])
+  expect(counted).toEqual([[tokens, ['text']]])
+})
+
+describe('Ollama', () => {
+  const ollama = (more: Partial<EmbedderSettings> = {}) =>
+    failure({ provider: 'ollama', model: 'nomic-embed-text', ...more })
+
+  test.each([
+    ['ollama', { error: 'model "nomic-embed-text" not found, try pulling it first' }],
+    ['ollama', { error: "model 'nomic-embed-text' not found" }],
+    [
+      'openai',
+      { error: { message: 'model "nomic-embed-text" not found, try pulling it first', type: 'not_found_error' } },
+    ],
+  ] as const)('says how to get a model that it lacks (%s, %j)', async (provider, body) => {
+    double.troubles.push({ status: 404, body: JSON.stringify(body) })
+    expect((await ollama({ provider })).message).toBe(
+      `${provider} has no model nomic-embed-text (HTTP 404); run: ollama pull nomic-embed-text`,
+    )
+    expect(double.seen).toHaveLength(1)
+  })
+
+  test('repeats no name of a model that a terminal or a shell would act on', async () => {
+    double.troubles.push({ status: 404, body: JSON.stringify({ error: 'model "a; rm -rf ~" not found' }) })
+    expect((await ollama()).message).toBe('ollama refused the request (HTTP 404): model "a; rm -rf ~" not found')
+  })
+
+  test('says what to do where it is not running, or is loading a model', async () => {
+    expect((await ollama({ baseUrl: `http://127.0.0.1:${await freePort()}` })).message).toMatch(/ollama serve$/)
+    double.troubles.push('hang')
+    expect((await ollama({ timeoutMs: 100 })).message).toMatch(
+      /^ollama did not answer within 100 ms; it may still be loading/,
+    )
   })
 })
 
@@ -169,6 +221,19 @@ describe('what will not pass is told at once', () => {
     expect(told).toEqual({ kind: 'unreachable', message: `openai cannot be reached at ${host} (ECONNREFUSED)` })
   })
 
+  test('another protocol', async () => {
+    const listener = createServer(socket => {
+      socket.on('error', () => {})
+      socket.once('data', () =>
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+      )
+    }).listen(0, '127.0.0.1')
+    await new Promise(resolve => listener.once('listening', resolve))
+    onTestFinished(() => void listener.close())
+    const { port } = listener.address() as AddressInfo // of a TCP server it is one
+    expect((await failure({ baseUrl: `http://127.0.0.1:${port}` })).kind).toBe('unreachable')
+  })
+
   test('no answer in time', async () => {
     double.troubles.push('hang')
     expect(await failure({ timeoutMs: 150 })).toEqual({
@@ -212,21 +277,5 @@ test('Retry-After is seconds or a date', () => {
   expect(retryAfterMs('Thu, 01 Jan 2026 00:00:09 GMT', now)).toBe(9_000)
   expect(retryAfterMs('Wed, 31 Dec 2025 00:00:00 GMT', now)).toBe(0)
   expect(retryAfterMs('soon', now)).toBe(0)
-  expect(retryAfterMs(null, now)).toBe(0)
-})
-
-test('a provider that is silent for longer than a connection lasts is not asked again', () => {
-  const endpoint = {
-    provider: 'openai',
-    base: 'http://h/v1',
-    headers: {},
-    secrets: [],
-    timeoutMs: 1,
-    attemptTimeoutMs: 1,
-    retries: 3,
-    longestPauseMs: 1,
-  }
-  const cause = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' })
-  expect(brokenOff(new TypeError('fetch failed', { cause }), endpoint)).toMatchObject({ kind: 'timeout' })
-  expect(brokenOff(new TypeError('fetch failed'), endpoint)).toMatchObject({ failure: { kind: 'unreachable' } })
+  expect(retryAfterMs(undefined, now)).toBe(0)
 })

@@ -20,35 +20,58 @@ type EmbeddingProtocol = Protocol & {
     model: string,
     texts: readonly string[],
     purpose: Purpose,
-  ): Pick<Question<readonly Vector[]>, 'path' | 'body' | 'answer'>
+  ): Pick<Question<Answered>, 'path' | 'body' | 'answer'>
 }
 
 type BatchLimits = { readonly texts: number; readonly bytes: number }
 
 type Vector = readonly number[]
 
-const maximumDimensions = 65_536
+/** `tokens`: of the texts, if the provider reports them. */
+type Answered = { readonly vectors: readonly Vector[]; readonly tokens: number | undefined }
+
+/** pgvector stores no longer ones. */
+const maximumDimensions = 16_000
 /** A number takes 25 bytes of JSON at most, white space beside. */
 const bytesOfVector = 30 * maximumDimensions
 const maximumAnswerBytes = 268_435_456
 
+/** `every` would make an object of each number. */
+export function areFinite(numbers: ArrayLike<unknown>): boolean {
+  for (let place = 0; place < numbers.length; place++) if (!Number.isFinite(numbers[place])) return false
+  return true
+}
+
 /** By hand, since a batch has millions of numbers. */
 const vector = z.custom<Vector>(
-  value => Array.isArray(value) && value.length <= maximumDimensions && value.every(Number.isFinite),
+  value => Array.isArray(value) && value.length <= maximumDimensions && areFinite(value),
   'must be a vector of finite numbers',
 )
 
+/** What is reported of a cost is no reason to refuse an answer. */
+const tokenCount = z.int().min(0).optional().catch(undefined)
+const usage = z.object({ total_tokens: tokenCount, prompt_tokens: tokenCount }).optional().catch(undefined)
+const usageMetadata = z.object({ promptTokenCount: tokenCount }).optional().catch(undefined)
+
 /** OpenAI and those like it number their vectors; they come in order, which nobody promises. */
 const numbered = z
-  .object({ data: z.array(z.object({ index: z.int().min(0), embedding: vector })) })
-  .transform(({ data }) => data.toSorted((one, other) => one.index - other.index))
-  .refine(data => data.every(({ index }, place) => index === place), 'data must have each index once')
-  .transform(data => data.map(({ embedding }) => embedding))
+  .object({ data: z.array(z.object({ index: z.int().min(0), embedding: vector })), usage })
+  .transform(({ data, usage: used }) => ({ data: data.toSorted((one, other) => one.index - other.index), used }))
+  .refine(({ data }) => data.every(({ index }, place) => index === place), 'data must have each index once')
+  .transform(({ data, used }) => ({
+    vectors: data.map(({ embedding }) => embedding),
+    tokens: used?.total_tokens ?? used?.prompt_tokens,
+  }))
 
 const ofGemini = z
-  .object({ embeddings: z.array(z.object({ values: vector })) })
-  .transform(({ embeddings }) => embeddings.map(({ values }) => values))
-const ofOllama = z.object({ embeddings: z.array(vector) }).transform(({ embeddings }) => embeddings)
+  .object({ embeddings: z.array(z.object({ values: vector })), usageMetadata })
+  .transform(({ embeddings, usageMetadata: used }) => ({
+    vectors: embeddings.map(({ values }) => values),
+    tokens: used?.promptTokenCount,
+  }))
+const ofOllama = z
+  .object({ embeddings: z.array(vector), prompt_eval_count: tokenCount })
+  .transform(({ embeddings, prompt_eval_count }) => ({ vectors: embeddings, tokens: prompt_eval_count }))
 
 const geminiPurposes = { query: 'RETRIEVAL_QUERY', document: 'RETRIEVAL_DOCUMENT' }
 
@@ -146,14 +169,15 @@ export function createEmbedder(settings: EmbedderSettings): Embedder {
   return {
     provider,
     model,
-    embed: async (texts, purpose, signal) => {
+    embed: async (texts, purpose, signal, onTokens) => {
       const vectors: Vector[] = []
       for (const batch of batches(texts, protocol.batch)) {
         const maximumBytes = Math.min(maximumAnswerBytes, batch.length * bytesOfVector + 65_536)
         const question = { ...protocol.question(model, batch, purpose), maximumBytes }
         const answered = await exchange(endpoint, question, signal)
-        checkVectors(answered, batch.length, endpoint)
-        vectors.push(...answered)
+        checkVectors(answered.vectors, batch.length, endpoint)
+        onTokens?.(answered.tokens, batch)
+        vectors.push(...answered.vectors)
       }
       checkVectors(vectors, texts.length, endpoint)
       return vectors

@@ -4,6 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { z } from 'zod'
+import { type ProviderResponse, request } from './client.ts'
 import type { Endpoint } from './endpoint.ts'
 import { ProviderError } from './errors.ts'
 
@@ -35,32 +36,27 @@ class Passing extends Error {
 }
 
 /** A number of seconds or a date (RFC 9110 section 10.2.3); anything else says nothing. */
-export function retryAfterMs(header: string | null, now: number): number {
-  if (header === null) return 0
+export function retryAfterMs(header: string | undefined, now: number): number {
+  if (header === undefined) return 0
   if (/^\d{1,9}$/.test(header)) return Number(header) * 1_000
   const date = Date.parse(header)
   return Number.isNaN(date) ? 0 : Math.max(0, date - now)
 }
 
-/** The length of a body that says it and cannot be longer: what is compressed can. */
-function statedLength({ headers }: Response): number {
-  const length = headers.get('content-length')
-  return length === null || headers.has('content-encoding') ? Number.POSITIVE_INFINITY : Number(length)
-}
-
-async function readBounded(response: Response, maximumBytes: number, provider: string): Promise<Buffer> {
-  // Piece by piece takes twice the time.
-  if (statedLength(response) <= maximumBytes) return Buffer.from(await response.arrayBuffer())
-  const pieces: Uint8Array[] = []
+function readBounded({ status, body }: ProviderResponse, maximumBytes: number, provider: string): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  const pieces: Buffer[] = []
   let length = 0
-  for await (const piece of response.body ?? []) {
+  body.on('data', (piece: Buffer) => {
     length += piece.length
-    if (length > maximumBytes) {
-      throw new ProviderError('malformed', provider, `sent more than ${maximumBytes} bytes`, response.status)
-    }
     pieces.push(piece)
-  }
-  return Buffer.concat(pieces)
+    if (length <= maximumBytes) return
+    reject(new ProviderError('malformed', provider, `sent more than ${maximumBytes} bytes`, status))
+    body.destroy()
+  })
+  body.on('end', () => resolve(Buffer.concat(pieces)))
+  body.on('error', reject)
+  return promise
 }
 
 const maximumDetail = 300
@@ -84,8 +80,11 @@ export function detailOf(text: string, secrets: readonly string[]): string {
   return line.length > maximumDetail ? `${line.slice(0, maximumDetail)}...` : line
 }
 
-function failureOf(response: Response, text: string, { provider, secrets }: Endpoint): ProviderError | Passing {
-  const { status } = response
+function failureOf(
+  { status, headers }: ProviderResponse,
+  text: string,
+  { provider, secrets }: Endpoint,
+): ProviderError | Passing {
   const said = detailOf(text, secrets)
   if (status === 401 || status === 403) {
     // What is said of a key often repeats a part of it.
@@ -94,9 +93,25 @@ function failureOf(response: Response, text: string, { provider, secrets }: Endp
   if (status === 429 || status >= 500) {
     const problem = status === 429 ? 'limits how much it is asked' : 'failed'
     const failure = new ProviderError('limited', provider, `${problem} (HTTP ${status})`, status, said)
-    return new Passing(failure, retryAfterMs(response.headers.get('retry-after'), Date.now()))
+    return new Passing(failure, retryAfterMs(headers['retry-after'], Date.now()))
   }
+  const missing = status === 404 ? missingModel(said) : undefined
+  if (missing !== undefined) return new ProviderError('refused', provider, missing, status)
   return new ProviderError('refused', provider, `refused the request (HTTP ${status})`, status, said)
+}
+
+/** Ollama says so by its own API and by that of OpenAI's shape, in words that differ between versions. */
+function missingModel(said: string): string | undefined {
+  const [, name] = /\bmodel ['"]([\w.:/@-]{1,200})['"] not found/.exec(said) ?? []
+  return name === undefined ? undefined : `has no model ${name} (HTTP 404); run: ollama pull ${name}`
+}
+
+/** Ollama runs on the user's own machine, who can do something about it. */
+const advice: Readonly<Partial<Record<string, { readonly late: string; readonly unreachable: string }>>> = {
+  ollama: {
+    late: '; it may still be loading the model: raise per_attempt_timeout, or load the model with ollama run',
+    unreachable: '; is it running? Start it with: ollama serve',
+  },
 }
 
 /** Returns a response whose status is one of success, with its body still to be read. */
@@ -105,21 +120,17 @@ export async function send(
   { path, body, headers: extra }: Sent,
   accept: string,
   signal: AbortSignal,
-): Promise<Response> {
+): Promise<ProviderResponse> {
   const { provider, base, headers } = endpoint
-  const json = body === undefined ? {} : { 'content-type': 'application/json' }
-  const response = await fetch(base + path, {
+  const outgoing = {
     method: body === undefined ? 'GET' : 'POST',
-    headers: { ...extra, ...headers, ...json, accept },
-    body: body === undefined ? null : JSON.stringify(body),
-    redirect: 'manual',
-    signal,
-  })
-  if (!response.ok) {
-    const text = await readBounded(response, maximumErrorBytes, provider).catch(() => Buffer.alloc(0))
-    throw failureOf(response, text.toString('utf8'), endpoint)
-  }
-  return response
+    headers: { ...extra, ...headers, ...(body !== undefined && { 'content-type': 'application/json' }), accept },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  } as const
+  const response = await request(base + path, outgoing, signal)
+  if (response.status >= 200 && response.status <= 299) return response
+  const text = await readBounded(response, maximumErrorBytes, provider).catch(() => Buffer.alloc(0))
+  throw failureOf(response, text.toString('utf8'), endpoint)
 }
 
 async function attempt<Answer>(endpoint: Endpoint, question: Question<Answer>, signal: AbortSignal): Promise<Answer> {
@@ -146,18 +157,15 @@ export function parseJson(text: string, provider: string): unknown {
   }
 }
 
-/** Of a connection that is up: to ask again would have the provider do all its work once more. */
-const silences = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
+const isRefused = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
 
-/** What fetch fails with says little by itself, and may name the URL: only the code of the system's error is told. */
-export function brokenOff(error: unknown, { provider, base }: Endpoint): ProviderError | Passing {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined
-  if (code !== undefined && silences.has(code)) {
-    return new ProviderError('timeout', provider, `did not answer for too long (${code})`)
-  }
-  const because = code === undefined ? '' : ` (${code})`
-  return new Passing(new ProviderError('unreachable', provider, `cannot be reached at ${new URL(base).host}${because}`))
+/** What a connection fails with may name the URL: only the code of the system's error is told. */
+export function brokenOff(error: unknown, { provider, base }: Endpoint): Passing {
+  const because = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : ''
+  const hint = isRefused(error) ? (advice[provider]?.unreachable ?? '') : ''
+  const problem = `cannot be reached at ${new URL(base).host}${because}${hint}`
+  return new Passing(new ProviderError('unreachable', provider, problem))
 }
 
 /**
@@ -220,7 +228,7 @@ async function triedOnce<Result>(
 }
 
 const lateAfter = (ms: number, { provider }: Endpoint) =>
-  new ProviderError('timeout', provider, `did not answer within ${ms} ms`)
+  new ProviderError('timeout', provider, `did not answer within ${ms} ms${advice[provider]?.late ?? ''}`)
 
 /**
  * Makes attempts until one succeeds, fails for good, or the time limit has passed. `limit` is aborted with the signal, and by the time limits.

@@ -1,5 +1,5 @@
 /** Settings of an endpoint: tries, time limits, headers; and reranking. */
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createChatProvider } from './chat/index.ts'
 import { createEmbedder } from './embedding.ts'
@@ -80,6 +80,30 @@ test('an answer is not unpacked past its limit', async () => {
   expect((await failureOf(embed())).message).toMatch(/^openai sent more than \d+ bytes$/)
 })
 
+test.each([
+  ['gzip', gzipSync],
+  ['br', brotliCompressSync],
+  ['deflate', deflateSync],
+])('an answer packed by %s is unpacked', async (encoding, pack) => {
+  const body = pack(JSON.stringify({ data: [{ index: 0, embedding: [1, 2] }] }))
+  double.troubles.push({ status: 200, headers: { 'content-encoding': encoding }, body })
+  expect(await embed()).toEqual([[1, 2]])
+  double.troubles.push({ status: 200, headers: { 'content-encoding': encoding }, body: body.subarray(0, -9) })
+  expect((await failureOf(embed({ retries: 0, timeoutMs: 200 }))).kind).toBe('unreachable')
+})
+
+test('connections are kept for the next request, also after streams and refusals', async () => {
+  const chat = createChatProvider({ provider: 'openai', ...settings() })
+  for (let turn = 0; turn < 3; turn++) {
+    await embed()
+    double.troubles.push({ status: 400, body: '{}' })
+    await failureOf(embed())
+    const messages = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'cats' }] }]
+    for await (const _ of chat.stream({ model: 'm', messages, tools: [], maximumTokens: 9 }, never));
+  }
+  expect(new Set(double.seen.map(({ clientPort }) => clientPort)).size).toBe(1)
+})
+
 describe('headers of the settings', () => {
   test('are sent beside those of the protocol, and replace them', async () => {
     await embed({ headers: { 'X-Team': 'search', Authorization: `Bearer ${token}` } })
@@ -102,6 +126,22 @@ describe('headers of the settings', () => {
 })
 
 describe('reranking', () => {
+  test('reports tokens where the provider counts them', async () => {
+    const counted: number[] = []
+    const ranked = (more: object) => {
+      double.troubles.push({
+        status: 200,
+        body: JSON.stringify({ data: [{ index: 0, relevance_score: 1 }], ...more }),
+      })
+      const reranker = createReranker({ provider: 'voyage', ...settings() })
+      return reranker.rerank('q', ['a'], 1, never, tokens => counted.push(tokens))
+    }
+    await ranked({ usage: { total_tokens: 26 } })
+    await ranked({ usage: 'much' })
+    await ranked({})
+    expect(counted).toEqual([26])
+  })
+
   const rerank = (depth = 10, documents = ['a', 'about cats', 'c']) =>
     createReranker({ provider: 'voyage', ...settings() }).rerank('cats', documents, depth, never)
 

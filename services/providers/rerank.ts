@@ -14,7 +14,14 @@ type Ranked = { readonly index: number; readonly score: number }
 /** @throws ProviderError; what the signal is aborted with */
 type Reranker = {
   /** Returns the best first, `depth` of them at most. `index`: the place in `documents`. */
-  rerank(query: string, documents: readonly string[], depth: number, signal: AbortSignal): Promise<readonly Ranked[]>
+  rerank(
+    query: string,
+    documents: readonly string[],
+    depth: number,
+    signal: AbortSignal,
+    /** Called with the tokens that the provider counts, if it reports them. */
+    onTokens?: (tokens: number) => void,
+  ): Promise<readonly Ranked[]>
 }
 
 const protocol: Protocol = {
@@ -23,7 +30,16 @@ const protocol: Protocol = {
   keyHeaders: bearer,
 }
 
-const maximumBytes = 4_194_304
+const mostBytes = 4_194_304
+/** Some servers repeat the documents, in JSON with escapes. */
+const bytesPerDocument = 512
+const repeated = 2
+
+const answerBytes = (documents: readonly string[]): number =>
+  Math.min(
+    mostBytes,
+    65_536 + documents.reduce((sum, text) => sum + bytesPerDocument + repeated * Buffer.byteLength(text), 0),
+  )
 
 const score = z.number()
 const entry = z
@@ -35,11 +51,15 @@ const entry = z
     return z.NEVER
   })
 const entries = z.array(entry)
+const usage = z
+  .object({ total_tokens: z.int().min(0) })
+  .optional()
+  .catch(undefined)
 const answer = z.union(
   [
-    z.object({ data: entries }).transform(({ data }) => data),
-    z.object({ results: entries }).transform(({ results }) => results),
-    entries,
+    z.object({ data: entries, usage }).transform(({ data, usage: used }) => ({ ranked: data, used })),
+    z.object({ results: entries, usage }).transform(({ results, usage: used }) => ({ ranked: results, used })),
+    entries.transform(ranked => ({ ranked, used: undefined })),
   ],
   'must be a list of an index and a relevance_score each',
 )
@@ -57,10 +77,12 @@ export function createReranker(settings: RerankerSettings): Reranker {
   const { model } = settings
   const endpoint = endpointOf(protocol, settings)
   return {
-    async rerank(query, documents, depth, signal) {
+    async rerank(query, documents, depth, signal, onTokens) {
       if (documents.length === 0) return []
       const body = { query, documents, model, top_k: Math.min(depth, documents.length) }
-      const ranked = await exchange(endpoint, { path: '/rerank', body, answer, maximumBytes }, signal)
+      const maximumBytes = answerBytes(documents)
+      const { ranked, used } = await exchange(endpoint, { path: '/rerank', body, answer, maximumBytes }, signal)
+      if (used !== undefined) onTokens?.(used.total_tokens)
       return checked(ranked, documents.length).slice(0, depth)
     },
   }

@@ -1,26 +1,26 @@
-import { afterEach, expect, test, vi } from 'vitest'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { bearer, endpointOf } from './endpoint.ts'
 import { type StreamFormat, streamPieces } from './stream.ts'
 
-afterEach(() => vi.unstubAllGlobals())
+const answer = { parts: [] as readonly Buffer[] }
+/** A chunk for each part: the client gets each by itself, however many arrive at once. */
+const server = createServer((_, response) => {
+  for (const part of answer.parts) response.write(part)
+  response.end()
+})
+beforeAll(() => new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve)))
+afterAll(() => server.close())
 
 /** The pieces of an answer that comes in parts of so many bytes. */
 async function read(text: string, bytes: number, format: StreamFormat = 'events'): Promise<unknown[]> {
   const all = Buffer.from(text)
-  let at = 0
-  const body = new ReadableStream({
-    pull(controller) {
-      if (at >= all.length) {
-        controller.close()
-        return
-      }
-      controller.enqueue(all.subarray(at, at + bytes))
-      at += bytes
-    },
-  })
-  vi.stubGlobal('fetch', async () => new Response(body))
+  const count = Math.ceil(all.length / bytes)
+  answer.parts = Array.from({ length: count }, (_, place) => all.subarray(place * bytes, (place + 1) * bytes))
+  const defaultBaseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
   const endpoint = endpointOf(
-    { provider: 'test', defaultBaseUrl: 'http://127.0.0.1:1', keyHeaders: bearer },
+    { provider: 'test', defaultBaseUrl, keyHeaders: bearer },
     { apiKey: undefined, baseUrl: undefined, timeoutMs: 60_000 },
   )
   const question = { path: '/', format, maximumBytes: 16_777_216 }

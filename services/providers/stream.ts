@@ -2,6 +2,7 @@
  * One question to a provider that answers in pieces: server-sent events, or a line of JSON for each. What may pass is tried again until the answer begins, never after. The time limit holds for
  * the begin and for each pause between two pieces.
  */
+import type { ProviderResponse } from './client.ts'
 import type { Endpoint } from './endpoint.ts'
 import { ProviderError } from './errors.ts'
 import { brokenOff, detailOf, parseJson, type Sent, send, withRetries } from './exchange.ts'
@@ -11,7 +12,7 @@ export type StreamFormat = 'events' | 'lines'
 
 type StreamQuestion = Sent & { readonly format: StreamFormat; readonly maximumBytes: number }
 
-type Begun = { readonly response: Response; readonly body: AbortController }
+type Begun = { readonly response: ProviderResponse; readonly body: AbortController }
 
 /** The request lasts longer than the time limit of its begin. */
 async function begin(endpoint: Endpoint, question: StreamQuestion, limit: AbortSignal): Promise<Begun> {
@@ -47,17 +48,17 @@ function pieceOf(data: string, { provider, secrets }: Endpoint): unknown {
   return piece
 }
 
-async function* linesOf(response: Response, maximumBytes: number, provider: string, pause: Silence) {
+async function* linesOf({ status, body }: ProviderResponse, maximumBytes: number, provider: string, pause: Silence) {
   const decoder = new TextDecoder()
   // A long line comes in many pieces: they are put together once.
   let rest: string[] = []
   let length = 0
   pause.begin()
-  for await (const bytes of response.body ?? []) {
+  for await (const bytes of body) {
     pause.end()
     length += bytes.length
     if (length > maximumBytes)
-      throw new ProviderError('malformed', provider, `sent more than ${maximumBytes} bytes`, response.status)
+      throw new ProviderError('malformed', provider, `sent more than ${maximumBytes} bytes`, status)
     const [first = '', ...others] = decoder.decode(bytes, { stream: true }).split('\n')
     rest.push(first)
     if (others.length > 0) {
@@ -120,8 +121,7 @@ export async function* streamPieces(
     signal.throwIfAborted()
     if (silence.isTooLong) throw new ProviderError('timeout', provider, `sent nothing more for ${pauseMs} ms`)
     if (error instanceof ProviderError) throw error
-    const broken = brokenOff(error, endpoint)
-    throw broken instanceof ProviderError ? broken : broken.failure
+    throw brokenOff(error, endpoint).failure
   } finally {
     silence.end()
     signal.removeEventListener('abort', abort)

@@ -4,11 +4,15 @@
 export type Embedder = {
   readonly provider: string
   readonly model: string
-  /** One vector for each text, in order. `purpose`: some models embed what is searched and what is searched for differently. */
+  /**
+   * One vector for each text, in order. `purpose`: some models embed what is searched and what is searched for differently. `onTokens`: called with what the provider counts for some of the texts;
+   * undefined if it reports nothing.
+   */
   embed(
     texts: readonly string[],
     purpose: 'query' | 'document',
     signal: AbortSignal,
+    onTokens?: (tokens: number | undefined, texts: readonly string[]) => void,
   ): Promise<readonly (readonly number[])[]>
 }
 

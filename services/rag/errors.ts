@@ -43,3 +43,15 @@ export class RagError extends Error {
     return statuses[this.code]
   }
 }
+
+/** A client that sends its body slowly; HTTP has a status for it, and the contract no code. */
+export class SlowBodyError extends RagError {
+  constructor(message: string) {
+    super('INVALID_REQUEST', message)
+    this.name = 'SlowBodyError'
+  }
+
+  override get status(): number {
+    return 408
+  }
+}

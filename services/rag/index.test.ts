@@ -87,9 +87,13 @@ function describeServer(postgres: TestPostgres): void {
     expect(sources[0]).toEqual({ id: '20', content: 'Fact 20 of tenant t4', score: expect.any(Number) })
     expect(tokens_used).toBeGreaterThan(0)
     const stats = (await (await fetch(`${base}/stats`)).json()) as {
-      pipelines: { completion: { total_tokens: number } }[]
+      pipelines: { embedding: { total_tokens: number }; completion: { total_tokens: number } }[]
     }
-    expect(stats.pipelines[0]?.completion.total_tokens).toBe(tokens_used)
+    const { embedding, completion } = stats.pipelines[0] ?? {}
+    expect(embedding?.total_tokens).toBeGreaterThan(0)
+    expect((completion?.total_tokens ?? 0) + (embedding?.total_tokens ?? 0)).toBe(tokens_used)
+    // Its vector is kept.
+    expect((await ask({ query: 'What is fact 20?', top_n: 3 })).tokens_used).toBe(completion?.total_tokens)
   })
 
   test('finds by words what is far by its vector, and embeds nothing where only words count', async () => {

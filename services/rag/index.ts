@@ -110,7 +110,10 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     // What is not applied stays what it was, so that each reload says so.
     settings = { ...next, server: { ...next.server, host: started.host, port: started.port, tls: started.tls } }
     for (const one of [logger, ...loggers.values()]) one.level = next.logLevel
-    for (const name of removed) loggers.delete(name)
+    for (const name of removed) {
+      loggers.delete(name)
+      void metrics.forget(name)
+    }
     if (waiting.length > 0)
       logger.warn({ settings: waiting }, 'these settings of the server take effect at its next start')
     if (added.length + changed.length + removed.length > 0)
@@ -140,7 +143,11 @@ export async function startRag(options: RagOptions): Promise<RagService> {
   const server = createRagServer({ pipelines, metrics, logger, now, tls: certificate, settings: () => settings.server })
   const address = await listen(server, { host, port }).catch(async (error: unknown) => {
     await pipelines.close()
-    throw new Error(`server.port: cannot listen on port ${port} of ${host}: ${reasonOf(error)}`, { cause: error })
+    const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
+    const hint = isTaken ? '; another program has it, such as the API of this project: set another port' : ''
+    throw new Error(`server.port: cannot listen on port ${port} of ${host}: ${reasonOf(error)}${hint}`, {
+      cause: error,
+    })
   })
   if (typeof address === 'string') throw new Error('the server listens on no port')
   if (isLocalAddress(host))

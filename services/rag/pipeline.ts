@@ -5,7 +5,6 @@ import { createEmbedder } from '../providers/embedding.ts'
 import { ProviderError } from '../providers/errors.ts'
 import { createReranker } from '../providers/rerank.ts'
 import type { ChatProvider, Embedder, TokenUsage } from '../providers/types.ts'
-import { expectedTokens } from '../tokens/expected.ts'
 import { beginning } from './answer/cut.ts'
 import { Answerer } from './answer/index.ts'
 import type { PipelineSettings, RerankSettings } from './configuration/types.ts'
@@ -13,7 +12,7 @@ import { QueryVectors } from './embedding/query-vectors.ts'
 import type { Pipeline } from './pipelines.ts'
 import { ofProvider } from './provider-errors.ts'
 import { completionReachability, embeddingReachability } from './reachability.ts'
-import { type Rerank, Searcher } from './search/index.ts'
+import { type OnTokens, type Rerank, Searcher } from './search/index.ts'
 import { LexicalArm } from './search/lexical/index.ts'
 import type { Lexical } from './search/lexical-interface.ts'
 import type { ProviderMetrics, ProviderRole } from './server/metrics.ts'
@@ -100,17 +99,18 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
     const embedder = createEmbedder({ ...settings.embedding, ...tries })
     return {
       ...embedder,
-      embed(texts, purpose, signal) {
-        for (const text of texts) metrics.tokens(name, 'embedding', Math.ceil(expectedTokens(text, 'usual')))
-        return counted('embedding', embedder.embed(texts, purpose, signal))
-      },
+      embed: (texts, purpose, signal, onTokens) =>
+        counted('embedding', embedder.embed(texts, purpose, signal, onTokens)),
     }
   }
 
-  async function embed(text: string, signal: AbortSignal): Promise<readonly number[]> {
+  async function embed(text: string, signal: AbortSignal, onTokens: OnTokens): Promise<ArrayLike<number>> {
     const began = performance.now()
     try {
-      return await vectors.embed(text, signal)
+      return await vectors.embed(text, signal, tokens => {
+        metrics.tokens(name, 'embedding', tokens)
+        onTokens(tokens)
+      })
     } catch (error) {
       throw ofProvider(error, signal)
     } finally {
@@ -120,9 +120,13 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
 
   function rerankBy(rerank: RerankSettings): Rerank {
     const reranker = createReranker({ ...rerank, ...tries })
-    return (query, texts, signal) => {
+    return (query, texts, signal, onTokens) => {
       const documents = texts.map(text => beginning(text, longestReranked))
-      return counted('rerank', reranker.rerank(query, documents, texts.length, signal))
+      const ranked = reranker.rerank(query, documents, texts.length, signal, tokens => {
+        metrics.tokens(name, 'rerank', tokens)
+        onTokens(tokens)
+      })
+      return counted('rerank', ranked)
     }
   }
 

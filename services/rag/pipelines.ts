@@ -92,10 +92,18 @@ export class PipelineSet {
     }
   }
 
+  has(name: string): boolean {
+    return this.#entries.has(name)
+  }
+
+  /** @throws RagError PIPELINE_NOT_FOUND */
+  check(name: string): void {
+    this.#entry(name)
+  }
+
   /** @throws RagError PIPELINE_NOT_FOUND, OVERLOADED */
   lease(name: string): Lease {
-    const entry = this.#entries.get(name)
-    if (entry === undefined) throw new RagError('PIPELINE_NOT_FOUND', `there is no pipeline ${JSON.stringify(name)}`)
+    const entry = this.#entry(name)
     const { pipeline } = entry
     const most = pipeline.settings.maximumConcurrentRequests
     if (entry.leases >= most)
@@ -119,6 +127,12 @@ export class PipelineSet {
     const entries = [...this.#entries.values()]
     this.#entries = new Map()
     await Promise.all(entries.map(({ pipeline }) => pipeline.close().catch(this.#onCloseFailure)))
+  }
+
+  #entry(name: string): Entry {
+    const entry = this.#entries.get(name)
+    if (entry === undefined) throw new RagError('PIPELINE_NOT_FOUND', `there is no pipeline ${JSON.stringify(name)}`)
+    return entry
   }
 
   #retire(entry: Entry): void {

@@ -65,19 +65,24 @@ async function start(file: (folder: string) => string, text: string) {
 const plain = (folder: string) => join(folder, 'rag.yaml')
 
 test('a change makes what has changed anew, keeps the rest, and lets requests end', async () => {
-  const { write, made, names, ask, release } = await start(plain, pipeline('kept') + pipeline('gone'))
+  const { write, made, names, ask, release, service } = await start(plain, pipeline('kept') + pipeline('gone'))
+  await Promise.all([ask('gone', 'x'), ask('kept', 'x')])
   const waiting = ask('gone', 'wait')
-  await until(() => made[1]?.searched.length === 1)
+  await until(() => made[1]?.searched.length === 2)
   write(pipeline('kept') + pipeline('new'))
   await until(async () => (await names()).includes('new'))
   expect(await names()).toEqual(['kept', 'new'])
   expect(made.map(({ settings: { name } }) => name)).toEqual(['kept', 'gone', 'new'])
   expect((await ask('gone', 'x')).status).toBe(404)
   expect(made[1]?.isClosed()).toBe(false)
+  const metrics = async () => (await fetch(`http://127.0.0.1:${service.address.port}/metrics`)).text()
+  expect(await metrics()).not.toContain('"gone"')
   release()
   expect((await waiting).status).toBe(200)
   await until(() => made[1]?.isClosed() === true)
   expect(made[0]?.isClosed()).toBe(false)
+  expect(await metrics()).not.toContain('"gone"')
+  expect(await metrics()).toContain('rag_requests_total{pipeline="kept",outcome="OK"} 1')
 })
 
 test('a file beside it does not matter, a key file does', async () => {

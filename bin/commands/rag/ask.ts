@@ -44,13 +44,14 @@ async function shownSources(pipeline: Pipeline, documents: readonly FoundDocumen
 
 async function ask(pipeline: Pipeline, query: Query, flags: Flags, signal: AbortSignal): Promise<void> {
   const request = { query: query.query, filter: query.filter, topN: query.top_n ?? pipeline.settings.topN }
-  const { documents, warnings } = await pipeline.search(request, signal)
+  const { documents, warnings, tokensUsed: ofSearch } = await pipeline.search(request, signal)
   for (const warning of warnings) console.error(`warning: ${warning}`)
   const question = { query: query.query, history: [], documents }
   if (flags.json) {
     const answered = flags.isRetrieval ? undefined : await pipeline.answer(question, signal)
     const sources = await shownSources(pipeline, documents)
-    console.log(JSON.stringify({ answer: answered?.answer, sources, tokens_used: answered?.tokensUsed }, undefined, 2))
+    const tokens_used = ofSearch + (answered?.tokensUsed ?? 0)
+    console.log(JSON.stringify({ answer: answered?.answer, sources, tokens_used }, undefined, 2))
     return
   }
   if (!flags.isRetrieval) {

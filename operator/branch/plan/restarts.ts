@@ -3,12 +3,11 @@
  * done, and the one in the region's window, while that is open.
  */
 import { annotations } from '../../../crds/index.ts'
-import { type MaintenanceTime, maintenanceMark } from '../../member/pod/plan/maintenance.ts'
-import type { Newest, Restarts } from '../../member/pod/plan/restart-marks.ts'
+import type { MaintenanceTime } from '../../objects/maintenance.ts'
+import { requestedRestarts } from '../../workload/plan/restarts.ts'
 import type { Observed } from '../observed.ts'
 
-export function restartsOf(observed: Observed, newest: Newest, time: MaintenanceTime): Restarts {
-  const asked = observed.branch.metadata.annotations?.[annotations.restart]
-  const { maintenance, isUnsure } = maintenanceMark(observed, newest, time)
-  return { marks: { restart: asked, maintenance }, isUnsure, isGivenUp: false }
+export function restartsOf(observed: Observed, time: MaintenanceTime) {
+  const restart = observed.branch.metadata.annotations?.[annotations.restart]
+  return requestedRestarts(observed, { restart, isGivenUp: false }, time)
 }

@@ -2,8 +2,8 @@
 
 import type { BranchPhase } from '../../../crds/index.ts'
 import { durationText, preciseTime } from '../../../values/time.ts'
-import { isMaintained, type MaintenanceTime, maintenanceAfter } from '../../member/pod/plan/maintenance.ts'
 import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
+import { isMaintained, type MaintenanceTime, maintenanceAfter } from '../../objects/maintenance.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { hasEnded } from '../../owner/operation.ts'
 import { statusOf } from '../../owner/plan/status.ts'
@@ -30,7 +30,7 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
   const backup = ownBackup(observed)
   const { status = {} } = branch
   const time = { now, maintenanceMs: settings.maintenanceMs }
-  const assessment = assess(observed, owner, now, newest => restartsOf(observed, newest, time))
+  const assessment = assess(observed, owner, now, restartsOf(observed, time))
   const deadline = deadlineOf(status, settings)
   const refusal = status.connectableAt === undefined ? creationFailure(observed, assessment, deadline, now) : undefined
   if (refusal !== undefined) return creationFailed(observed, refusal, now)

@@ -9,7 +9,7 @@ import { restartsOf } from './due-restarts.ts'
 const { now, status: onRecord, observedOf, assessmentOf } = settledDatabase()
 const newest = assessmentOf().desired
 const maintenanceMs = 60_000
-const of = (given: Given, at = now) => restartsOf(observedOf(given), newest, { now: at, maintenanceMs })
+const of = (given: Given, at = now) => restartsOf(observedOf(given), { now: at, maintenanceMs })(newest)
 const none = { marks: { restart: undefined, maintenance: undefined }, isUnsure: false, isGivenUp: false }
 
 const mark = digestOf('today')

@@ -3,17 +3,16 @@
  * while that is open. An object that was created again from a backup carries old requests, so each ends at its deadline: such a
  * request never restarts a database that serves.
  */
-import { awaitedDeed } from '../../../crds/index.ts'
-import { type MaintenanceTime, maintenanceMark } from '../../member/pod/plan/maintenance.ts'
-import type { Newest, Restarts } from '../../member/pod/plan/restart-marks.ts'
+import { pendingRequest } from '../../../crds/index.ts'
+import type { MaintenanceTime } from '../../objects/maintenance.ts'
+import { requestedRestarts } from '../../workload/plan/restarts.ts'
 import type { Observed } from '../observed.ts'
 import { isPastDeadline } from '../operation.ts'
 
-export function restartsOf(observed: Observed, newest: Newest, time: MaintenanceTime): Restarts {
+export function restartsOf(observed: Observed, time: MaintenanceTime) {
   const { database, pod } = observed
-  const asked = awaitedDeed(database, 'restart')
+  const asked = pendingRequest(database, 'restart')
   const isGivenUp =
     asked !== undefined && isPastDeadline(database, time.now) && pod !== undefined && pod.marks.restart !== asked
-  const { maintenance, isUnsure } = maintenanceMark(observed, newest, time)
-  return { marks: { restart: isGivenUp ? undefined : asked, maintenance }, isUnsure, isGivenUp }
+  return requestedRestarts(observed, { restart: isGivenUp ? undefined : asked, isGivenUp }, time)
 }

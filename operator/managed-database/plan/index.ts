@@ -12,9 +12,7 @@ import {
   teardownReason,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
-import { comesIntoForce, sizeFinding } from '../../member/pod/plan/size.ts'
-import { checksumFailures } from '../../member/postgres/plan/health.ts'
-import { type Finding, no, yes } from '../../objects/conditions.ts'
+import { checksumFailures, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { Plan as OwnerPlan } from '../../owner/kind.ts'
 import { hasEnded, isFinished } from '../../owner/operation.ts'
@@ -76,7 +74,7 @@ type Serving = {
 /** The plan of a database that is to exist. */
 function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, force }: Serving): Plan {
   const time = { now, maintenanceMs: deadlines.modifyingMs }
-  const assessment = assess(observed, owner, now, newest => restartsOf(observed, newest, time))
+  const assessment = assess(observed, owner, now, restartsOf(observed, time))
   const operation = operationState(observed, assessment, now, deadlines)
   const isDeleting = observed.database.metadata.deletionTimestamp !== undefined
   const block = isDeleting ? deletionBlock(observed, now) : undefined
@@ -85,7 +83,7 @@ function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, 
   const reported = { block, previous, secrets: secrets.finding, force: force?.finding }
   const runs = operation.progressing.status === 'True'
   // The operation is recorded before anything restarts. A leader that dies in between would leave a restart without a Task.
-  const next = comesIntoForce(observed, assessment.desired.size) ? [] : nextActions(observed, assessment)
+  const next = assessment.awaitsSize ? [] : nextActions(observed, assessment)
   return {
     actions: [...labelling, ...restoreRecording(observed, owner), ...next, ...previous.actions, ...secrets.actions],
     status: databaseStatus(observed, assessment, operation, reported, now),
@@ -236,11 +234,10 @@ function databaseStatus(
   const { database, branches } = observed
   const { status = {}, metadata } = database
   const ofPostgres = statusOf(observed, assessment, status, now)
-  const resizing = sizeFinding(observed, assessment.desired.size, ofPostgres.status.size)
   const findings: Findings = {
     ...ofPostgres.findings,
     Progressing: state.progressing,
-    ...(resizing ? { SizeApplied: resizing } : {}),
+    ...(ofPostgres.resizing ? { SizeApplied: ofPostgres.resizing } : {}),
     ...findingsOf(observed, reported, now),
   }
   return {

@@ -19,11 +19,10 @@ import {
 import { timestamp } from '../../../values/time.ts'
 import { givenUpMessage, unfinished } from '../../endpoint/plan/rotation.ts'
 import { maskedRules } from '../../endpoint/route.ts'
-import { maintenanceAfter } from '../../member/pod/plan/maintenance.ts'
-import { comesIntoForce } from '../../member/pod/plan/size.ts'
 import { sizeAnnotation, sizeText } from '../../member/pod/stateful-set.ts'
 import { completed, conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
+import { maintenanceAfter } from '../../objects/maintenance.ts'
 import { hasEnded, isFinished } from '../../owner/operation.ts'
 import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
 import type { Observed } from '../observed.ts'
@@ -184,7 +183,7 @@ export function operationState(
   const { isUnsure, isGivenUp } = assessment.desired.restarts
   // A restart that ends with nothing to do, as in an object created again from a backup, is no operation.
   const isMaintained = maintenance !== undefined && maintenance.endedAt === undefined && !isUnsure
-  if (comesIntoForce(observed, assessment.desired.size)) {
+  if (assessment.awaitsSize) {
     const operation = operationFrom(grownSizeOperation(observed, hash), hash, now, deadlines)
     const progressing = yes('Starting', 'the volume has grown: Postgres is restarted')
     return { operation, progressing, appliedHash, maintenance }

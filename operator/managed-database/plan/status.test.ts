@@ -9,6 +9,7 @@ import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { settings } from '../../testing/plan-world.ts'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { phaseNotServed } from '../conditions.ts'
 
 const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = settledDatabase()
 const { claim, statefulSet, route } = children
@@ -474,4 +475,10 @@ describe('a deletion', () => {
     }
     expect(database.status).toEqual(onRecord)
   })
+})
+
+test('a database whose namespace is not served any more is not reported as available', () => {
+  expect(phaseNotServed({ phase: 'available' })).toBe('degraded')
+  expect(phaseNotServed({})).toBe('creating')
+  for (const phase of ['suspended', 'failed', 'deleting'] as const) expect(phaseNotServed({ phase })).toBe(phase)
 })

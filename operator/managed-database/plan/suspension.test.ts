@@ -28,7 +28,7 @@ function held(): { world: World; pod: unknown } {
   const world = emptyWorld()
   settle(world)
   const pod = podOf(world)?.metadata.uid
-  world.held = hold
+  world.suspensionBlock = hold
   suspend(world, true)
   settle(world)
   return { world, pod }
@@ -41,7 +41,7 @@ test('a suspension waits for a backup and reports it, while the database serves,
   expect(progressing(world)).toMatchObject({ status: 'True', ...hold })
   expect(conditionOf(databaseIn(world).status, 'Ready')?.status).toBe('True')
   expect(tasks(world)).toEqual([['suspend-managed', 'running']])
-  world.held = undefined
+  world.suspensionBlock = undefined
   settle(world)
   expect(podOf(world)).toBeUndefined()
   expect(databaseIn(world).status).toMatchObject({
@@ -56,7 +56,7 @@ test('a suspension is not withdrawn if a backup starts when Postgres is already 
   settle(world)
   suspend(world, true)
   while (podOf(world) !== undefined) round(world)
-  world.held = hold
+  world.suspensionBlock = hold
   settle(world)
   expect(podOf(world)).toBeUndefined()
   expect(databaseIn(world).status?.phase).toBe('suspended')
@@ -79,7 +79,7 @@ test('a suspension that waits too long fails with the reason, and is done as soo
   expect(podOf(world)?.metadata.uid).toBe(pod)
   expect(progressing(world)).toMatchObject({ status: 'False', ...hold })
   expect(tasks(world)).toEqual([['suspend-managed', 'failed']])
-  world.held = undefined
+  world.suspensionBlock = undefined
   settle(world)
   expect(podOf(world)).toBeUndefined()
   expect(databaseIn(world).status?.phase).toBe('suspended')

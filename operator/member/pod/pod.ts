@@ -64,7 +64,7 @@ export type PodFacts = {
   imageId: string | undefined
   /** What asked for its last restart, and the maintenance window of its last one. */
   marks: RestartMarks
-  /** Changes whenever Postgres was started anew: what was learnt of it before is old then. */
+  /** Changes at each start of Postgres: facts from an earlier run are outdated. */
   run: string
   /** When the pod itself was made, in ms. */
   createdAt: number | undefined

@@ -1,18 +1,20 @@
 /** Changes of a Postgres over a connection: what is called, and when it is skipped. */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { childNames } from '../../../crds/index.ts'
+import { childNames, firstMember } from '../../../crds/index.ts'
 import { credentialsDraft, rotated } from '../../endpoint/credentials.ts'
 import type { ReadDesiredRoles } from '../../postgres/administrator.ts'
 import { key, useActions } from '../../testing/actions.ts'
 import { testNamespace } from '../../testing/installation.ts'
 import type { Pass } from '../../workload/act.ts'
+import { memberKeyOf } from '../member.ts'
 import type { PostgresAccess } from './access.ts'
 
 const it = useActions()
 const { passOf } = it
 
 describe('a change in Postgres', () => {
+  const memberKey = () => memberKeyOf(`${testNamespace}/${it.database.metadata.name}`, firstMember)
   const target = { host: '127.0.0.1' } as NonNullable<Pass['target']>
   const passwords = { admin: 'a', app: 'b', app_read_only: 'c' }
   const readable = {
@@ -64,7 +66,7 @@ describe('a change in Postgres', () => {
       ['open', target, current],
       ['roles and open', target, current],
     ])
-    const outdated = [`${testNamespace}/${it.database.metadata.name}`, false]
+    const outdated = [memberKey(), false]
     expect(pass.outdated).toEqual([outdated, outdated, outdated, outdated, outdated])
   })
 
@@ -72,7 +74,7 @@ describe('a change in Postgres', () => {
     const { access } = recording(true)
     const pass = passOf({ pass: { access, target } })
     await expect(pass.do({ do: 'reload' })).rejects.toThrow('no')
-    expect(pass.outdated).toEqual([[`${testNamespace}/${it.database.metadata.name}`, true]])
+    expect(pass.outdated).toEqual([[memberKey(), true]])
   })
 
   test('is skipped if Postgres cannot be reached', async () => {

@@ -5,12 +5,12 @@ import type { PostgresAction } from './actions.ts'
 
 export type PostgresExecutor = {
   /** The last answer of this Postgres is outdated. `failed`: the change failed. */
-  outdateProbe: (key: string, failed: boolean) => void
+  outdateProbe: (memberKey: string, failed: boolean) => void
 }
 
-/** `key`: of the owner. Without `access` or `target`, Postgres cannot be reached, and nothing is changed. */
+/** `memberKey`: of the owner and the member's number. Without `access` or `target`, Postgres cannot be reached, and nothing is changed. */
 export type PostgresPass = {
-  key: string
+  memberKey: string
   access: PostgresAccess | undefined
   target: PostgresTarget | undefined
   signal: AbortSignal
@@ -32,10 +32,17 @@ export async function performPostgres(
   })
 }
 
+/** Does the work while no operator changes the roles. Does nothing if Postgres cannot be reached. */
+export const withRolesLocked = (
+  executor: PostgresExecutor,
+  pass: PostgresPass,
+  work: () => Promise<void>,
+): Promise<void> => withPostgres(executor, pass, (access, target) => access.withRolesLocked(target, work, pass.signal))
+
 /** Works in Postgres, if it can be reached, and outdates its last answer whether the work succeeds or fails. */
-export async function withPostgres(
+async function withPostgres(
   { outdateProbe }: PostgresExecutor,
-  { key, access, target }: PostgresPass,
+  { memberKey, access, target }: PostgresPass,
   work: (access: PostgresAccess, target: PostgresTarget) => Promise<void>,
 ): Promise<void> {
   if (access === undefined || target === undefined) return
@@ -44,6 +51,6 @@ export async function withPostgres(
     await work(access, target)
     failed = false
   } finally {
-    outdateProbe(key, failed)
+    outdateProbe(memberKey, failed)
   }
 }

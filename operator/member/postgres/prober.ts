@@ -39,9 +39,9 @@ type Prober = {
   get(key: string): PostgresFacts | undefined
   /** Has a probe taken as soon as there is room; one that is under way for this key already is enough. */
   request(request: ProbeRequest): void
-  /** What was learnt is not true any more: something was done in Postgres, and has `failed` or not. */
+  /** Marks the last answer as outdated: Postgres was changed. `failed`: the change failed. */
   outdate(key: string, failed: boolean): void
-  /** Somebody could not reach it: what was learnt may not be true any more. */
+  /** A client could not reach it: the last answer may be outdated. */
   reportUnreachable(key: string): void
   /** Since when it has been suspected without a probe. */
   suspectedAt(key: string): number | undefined

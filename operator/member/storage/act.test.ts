@@ -1,12 +1,13 @@
 /** Writes of claims and volumes in a cluster that has changed since they were planned. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, type Draft, type PersistentVolume } from '../../../cluster/index.ts'
-import { childNames } from '../../../crds/index.ts'
+import { childNames, firstMember } from '../../../crds/index.ts'
 import { NameTakenError } from '../../objects/name-taken.ts'
 import { ownerUidOf } from '../../objects/ownership.ts'
 import { claimDraft, key, useActions, volumeDraft } from '../../testing/actions.ts'
 import { testNamespace } from '../../testing/installation.ts'
 import type { Action } from '../../workload/actions.ts'
+import { memberKeyOf } from '../member.ts'
 import { createGrowthRefusals } from './growth-refusals.ts'
 import { reclaimPolicyAnnotation } from './persistent-volume.ts'
 
@@ -156,7 +157,12 @@ describe('the growth of a claim', () => {
       metadata: { ...claimDraft(it.owner, it.count).metadata, uid: 'claim-uid' },
     }
     const grow = () => pass.do({ do: 'grow-claim', claim: claim as never })
-    return { growthRefusals, grow, name: `${testNamespace}/${it.database.metadata.name}`, claim }
+    return {
+      growthRefusals,
+      grow,
+      name: memberKeyOf(`${testNamespace}/${it.database.metadata.name}`, firstMember),
+      claim,
+    }
   }
 
   test.each(['Invalid', 'Forbidden', 'BadRequest'] as const)(

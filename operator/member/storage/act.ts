@@ -7,12 +7,15 @@ import { changedVolume, copiedVolume } from './persistent-volume.ts'
 
 export type StorageExecutor = ChildExecutor & { growthRefusals: GrowthRefusals }
 
+/** `memberKey`: of the owner and the member's number. */
+type StoragePass = ChildPass & { memberKey: string }
+
 /** `refused`: the cluster does not allow the volume to grow. */
 export type StorageResult = 'done' | 'refused'
 
 export async function performStorage(
   executor: StorageExecutor,
-  pass: ChildPass,
+  pass: StoragePass,
   action: StorageAction,
 ): Promise<StorageResult> {
   switch (action.do) {
@@ -36,17 +39,17 @@ export async function performStorage(
 /** Records a refusal by a quota or a storage class, so that a condition reports it and the next request waits. */
 async function growClaim(
   { cluster, growthRefusals }: StorageExecutor,
-  { key }: ChildPass,
+  { memberKey }: StoragePass,
   { claim }: Extract<StorageAction, { do: 'grow-claim' }>,
 ): Promise<StorageResult> {
   try {
     await cluster.replace('PersistentVolumeClaim', claim)
   } catch (error) {
     if (!isRefused(error)) throw error
-    growthRefusals.refused(key, claim, error.message)
+    growthRefusals.refused(memberKey, claim, error.message)
     return 'refused'
   }
-  growthRefusals.admitted(key)
+  growthRefusals.admitted(memberKey)
   return 'done'
 }
 

@@ -1,8 +1,9 @@
 /** The status of every owner, as far as it reports the owner's Postgres. A kind adds what is its own. Pure. */
 import { pendingRestarts, restartFinding } from '../../member/pod/plan/pending-restart.ts'
-import { recordedSize } from '../../member/pod/plan/size.ts'
+import { recordedSize, sizeFinding } from '../../member/pod/plan/size.ts'
 import { configurationFinding } from '../../member/postgres/plan/configuration.ts'
 import { nextRecord } from '../../member/storage/plan/record.ts'
+import type { Finding } from '../../objects/conditions.ts'
 import type { InstanceStatus } from '../../objects/instance.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { ServicesPlan } from '../../service/plan/index.ts'
@@ -22,26 +23,28 @@ type PostgresStatus = Pick<
   storageUsedBytes: number | undefined
 }
 
-/** `before`: the status that the pass has found. */
+/** `before`: the status that the pass has found. `resizing`: why the requested size is not applied. */
 export function statusOf(
   observed: Observed,
   { answered, autogrown, desired, findings, fatal, services }: Assessment,
   before: InstanceStatus & { storageUsedBytes?: number | undefined },
   now: number,
-): { findings: InstanceFindings; status: PostgresStatus } {
+): { findings: InstanceFindings; status: PostgresStatus; resizing: Finding | undefined } {
   const { children, incarnation } = observed
   const refused = configurationFinding(observed)
   const pending = pendingRestarts(observed, desired, now)
   const restarts = restartFinding(pending)
   const isPrepared = isUpToDate(children.statefulSet, desired.statefulSet)
+  const size = recordedSize(observed, desired.size, isPrepared)
   return {
+    resizing: sizeFinding(observed, desired.size, size),
     findings: {
       ...findings,
       ...(refused ? { ConfigurationRefused: refused } : {}),
       ...(restarts ? { RestartPending: restarts } : {}),
     },
     status: {
-      size: recordedSize(observed, desired.size, isPrepared),
+      size,
       incarnation,
       volume: nextRecord(observed, fatal ? undefined : answered),
       endpoint: desired.endpoint ?? before.endpoint,

@@ -164,7 +164,7 @@ describe('what is waited for', () => {
 
   /** The StatefulSet is as it is to be. */
   const resting = assessmentOf({ spec: { suspended: true }, pod: undefined }).desired.statefulSet
-  const held = { rest: { held: hold } }
+  const blocked = { rest: { suspensionBlock: hold } }
 
   test.each<[string, Given, step: string | undefined, message: string, reason?: string]>([
     ['its StatefulSet', { children: { statefulSet } }, 'Preparing', 'preparing the instance'],
@@ -177,8 +177,8 @@ describe('what is waited for', () => {
       'OpeningEndpoint',
       'the rules are being written',
     ],
-    ['what needs it running', { ...held, children: { statefulSet } }, 'Stopping', hold.message, hold.reason],
-    ['no longer that, once it is on its way down', held, 'Stopping', 'stopping Postgres'],
+    ['what needs it running', { ...blocked, children: { statefulSet } }, 'Stopping', hold.message, hold.reason],
+    ['no longer that, once it is on its way down', blocked, 'Stopping', 'stopping Postgres'],
     ['its node', { rest: { node: silent } }, 'Stopping', 'nothing has been heard of node node-1', 'NodeLost'],
     [
       'a node that it has no pod on',

@@ -14,7 +14,7 @@ import { type MemberPlan, planMember } from '../../member/plan/index.ts'
 import { memberStep } from '../../member/plan/step.ts'
 import { lostNode } from '../../member/pod/node.ts'
 import type { RestartsOf } from '../../member/pod/plan/restart-marks.ts'
-import type { SizeState } from '../../member/pod/plan/size.ts'
+import { comesIntoForce, type SizeState } from '../../member/pod/plan/size.ts'
 import { isHeld, mayStop } from '../../member/pod/plan/stop.ts'
 import { unknownReference } from '../../member/pod/plan/unknown-reference.ts'
 import { isFoundByRole } from '../../member/pod/role.ts'
@@ -56,6 +56,8 @@ export type Assessment = Pick<MemberPlan, 'fatal' | 'answered' | 'autogrown'> & 
   pending: Pending | undefined
   serves: boolean
   services: ServicesPlan
+  /** A size that could not be applied when it was requested can be applied now, which restarts Postgres. */
+  awaitsSize: boolean
 }
 
 /** What every pass finds of the parts that a database is made of. */
@@ -95,7 +97,8 @@ function pendingStep(
   const lost = lostNode(observed.node)
   if (spec.suspended && pod !== undefined && !mayStop(observed))
     return at('Stopping', findings.VolumeReady.message, findings.VolumeReady.reason)
-  if (observed.held && isHeld(observed)) return at('Stopping', observed.held.message, observed.held.reason)
+  if (observed.suspensionBlock && isHeld(observed))
+    return at('Stopping', observed.suspensionBlock.message, observed.suspensionBlock.reason)
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)
@@ -246,5 +249,6 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
     },
     pending: fatal ? at('Preparing', fatal.message, fatal.reason) : (pending ?? pendingServices(services)),
     serves: ready.status === 'True',
+    awaitsSize: comesIntoForce(observed, desired.size),
   }
 }

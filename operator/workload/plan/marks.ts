@@ -5,8 +5,8 @@
  * none of its children, is marked beside the rest: where that is refused, nothing waits for it.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
+import { childKinds } from '../../children/owned.ts'
 import { markedFor, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
-import { childKinds } from '../../owned/objects.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 

@@ -3,9 +3,8 @@ import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { readRoute } from '../../../routes/route.ts'
 import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
-import type { OwnedObjects } from '../../owned/objects.ts'
 import { emptyWorld, observedIn, round } from '../../testing/plan-world.ts'
-import type { Observed } from '../observed.ts'
+import type { Observed, ObservedObjects } from '../observed.ts'
 import { remove, type Teardown, teardown } from './teardown.ts'
 
 const deletedAt = '2026-01-01T00:00:00Z'
@@ -18,14 +17,14 @@ if (owner === undefined || route?.route === undefined) throw new Error('it serve
 const { route: open } = route
 const closed = { ...route, route: { ...open, rules: [] }, acknowledged: true }
 
-const nothing: OwnedObjects = {
+const nothing: ObservedObjects = {
   ...{ statefulSets: [], pods: [], services: [], networkPolicies: [], disruptionBudgets: [], configurations: [] },
   ...{ deployments: [], claims: [], secrets: [], routes: [], volumes: [] },
 }
 const object = (kind: string, more: object = {}) =>
   ({ kind, metadata: { name: `the-${kind}`, namespace: 'there', uid: `${kind}-uid`, ...more } }) as unknown
-const of = <K extends keyof OwnedObjects>(field: K, ...objects: unknown[]) =>
-  ({ [field]: objects }) as Pick<OwnedObjects, K>
+const of = <K extends keyof ObservedObjects>(field: K, ...objects: unknown[]) =>
+  ({ [field]: objects }) as Pick<ObservedObjects, K>
 const deletion = (kind: string, name = `the-${kind}`) => ({
   ...{ do: 'delete', kind, name, namespace: 'there', uid: `${kind}-uid` },
 })
@@ -37,7 +36,7 @@ const volumeOf = (changes: Partial<VolumeFacts> = {}): VolumeFacts => ({
 })
 
 type Given = {
-  owned?: Partial<OwnedObjects>
+  owned?: Partial<ObservedObjects>
   route?: Observed['route']
   node?: Observed['node']
   record?: { uid: string } | undefined
@@ -70,7 +69,7 @@ const is = (progress: number, ...actions: object[]) => ({ actions, progress, isD
 
 const set = object('StatefulSet')
 const pod = object('Pod')
-const workloads: [string, Partial<OwnedObjects>, object[]][] = [
+const workloads: [string, Partial<ObservedObjects>, object[]][] = [
   [
     'its StatefulSet, and its pods by that',
     { ...of('statefulSets', set), ...of('pods', pod) },
@@ -124,7 +123,7 @@ describe('what is taken away', () => {
     expect(step(teardownOf({ owned: { ...later, ...owned } }))).toEqual(is(50, ...actions))
   })
 
-  const rest: [string, Partial<OwnedObjects>, string][] = [
+  const rest: [string, Partial<ObservedObjects>, string][] = [
     ['its Secrets', of('secrets', object('Secret')), 'Secret'],
     ['its network policy', of('networkPolicies', object('NetworkPolicy')), 'NetworkPolicy'],
     ['its disruption budget', of('disruptionBudgets', object('PodDisruptionBudget')), 'PodDisruptionBudget'],

@@ -4,15 +4,15 @@
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { gatewaysClosedAfterMs } from '../../../routes/route.ts'
+import { ownedAt } from '../../children/owned.ts'
 import { routeDraft } from '../../endpoint/route.ts'
 import { lostNode } from '../../member/pod/node.ts'
 import { copyName } from '../../member/storage/persistent-volume.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
-import { type OwnedObjects, ownedAt } from '../../owned/objects.ts'
 import { servicesTeardown } from '../../service/plan/leftovers.ts'
 import type { Action } from '../actions.ts'
-import type { Observed } from '../observed.ts'
+import type { Observed, ObservedObjects } from '../observed.ts'
 
 export type Teardown = {
   actions: Action[]
@@ -127,9 +127,9 @@ const hasWorkload = ({ owned }: Observed): boolean => owned.pods.length > 0 || i
 
 type Stage = Parameters<typeof ownedAt>[1]
 
-const removeAt = (owned: OwnedObjects, stage: Stage): Action[] =>
+const removeAt = (owned: ObservedObjects, stage: Stage): Action[] =>
   ownedAt(owned, stage).flatMap(({ kind, objects }) => remove(kind, objects))
 
 /** Also what is being deleted already. */
-const isLeftAt = (owned: OwnedObjects, stage: Stage): boolean =>
+const isLeftAt = (owned: ObservedObjects, stage: Stage): boolean =>
   ownedAt(owned, stage).some(({ objects }) => objects.length > 0)

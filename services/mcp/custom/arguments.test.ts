@@ -118,6 +118,11 @@ describe('the time that a check may block the server is limited', () => {
     expect(process.cpuUsage(start).user / 1_000).toBeLessThan(900)
   })
 
+  test('a slow pattern is not tried on a text that is too long', () => {
+    const a = { maxLength: 20, pattern: '^(a+)+$' }
+    expect(errorOf({ properties: { a } }, { a: `${'a'.repeat(40)}b` })?.message).toContain('20 characters')
+  })
+
   const anyItself = { anyOf: [{ $ref: '#/$defs/n' }, { $ref: '#/$defs/n' }] }
   test.each<[string, JsonObject, JsonObject[string]]>([
     ['a slow pattern', { items: { pattern: '^(a+)+$' } }, [`${'a'.repeat(40)}b`]],

@@ -12,7 +12,16 @@ import { ollama } from './ollama.ts'
 import { openAi } from './openai.ts'
 import type { ChatSettings, ChatWire } from './wire.ts'
 
-const maximumBytes = 16_777_216
+/** What surrounds a text, and what a model thinks beside it. */
+const spareBytes = 1_048_576
+/** A piece of a stream has a few hundred bytes around each token. */
+const bytesPerToken = { whole: 64, stream: 1_024 }
+const mostBytes = 16_777_216
+const listBytes = 4_194_304
+
+/** An answer is held in memory, of many requests at once: it has no more bytes than its tokens need. */
+const answerBytes = ({ maximumTokens }: ChatRequest, kind: keyof typeof bytesPerToken): number =>
+  Math.min(mostBytes, spareBytes + bytesPerToken[kind] * maximumTokens)
 
 function wireOf({ provider, baseUrl }: ChatSettings): ChatWire {
   switch (provider) {
@@ -55,6 +64,7 @@ export function createChatProvider(settings: ChatSettings): ChatProvider {
       path: streaming.path?.(path) ?? path,
       body: { ...body, ...streaming.body },
       format: streaming.format,
+      maximumBytes: answerBytes(request, 'stream'),
     }
     const assembly = streaming.assemble()
     for await (const piece of streamPieces(endpoint, question, signal)) {
@@ -67,11 +77,14 @@ export function createChatProvider(settings: ChatSettings): ChatProvider {
     yield { type: 'end', answer: checkedAnswer(answer, whole, provider) }
   }
 
-  const common = { maximumBytes, ...(wire.headers && { headers: wire.headers }) }
+  const common = { ...(wire.headers && { headers: wire.headers }) }
   return {
     provider,
     stream,
-    chat: (request, signal) => exchange(endpoint, { ...wire.chat(request, newId), ...common }, signal),
-    models: signal => exchange(endpoint, { ...wire.models, ...common }, signal),
+    chat(request, signal) {
+      const maximumBytes = answerBytes(request, 'whole')
+      return exchange(endpoint, { ...wire.chat(request, newId), ...common, maximumBytes }, signal)
+    },
+    models: signal => exchange(endpoint, { ...wire.models, ...common, maximumBytes: listBytes }, signal),
   }
 }

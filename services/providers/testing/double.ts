@@ -24,6 +24,8 @@ type Seen = {
   readonly path: string
   readonly body: unknown
   readonly headers: IncomingHttpHeaders
+  /** Each connection has its own. */
+  readonly clientPort: number | undefined
   readonly understood?: Understood
 }
 
@@ -84,6 +86,12 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
   return text === '' ? undefined : JSON.parse(text)
 }
 
+const headOf = ({ url = '', headers, socket }: IncomingMessage) => ({
+  path: url,
+  headers,
+  clientPort: socket.remotePort,
+})
+
 const languageOf = (path: string): Language | undefined => {
   if (path === '/v1/chat/completions') return 'openai'
   if (path === '/v1/messages') return 'anthropic'
@@ -139,7 +147,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     const body = await bodyOf(request)
     const language = languageOf(path)
     const understood = language === undefined ? undefined : understand[language](body)
-    seen.push({ path: request.url ?? '', headers: request.headers, body, ...(understood && { understood }) })
+    seen.push({ ...headOf(request), body, ...(understood && { understood }) })
     if (language !== undefined && understood !== undefined)
       return wholeOrPieces(language, reply(understood, language), isStreamed(path, body))
     if (request.method === 'GET') return Object.entries(models).find(([at]) => at === path)?.[1]
@@ -178,8 +186,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
         .writeHead(status, { 'content-type': 'application/json', ...headers })
         .end(typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body))
     const trouble = troubles.shift()
-    if (trouble !== undefined)
-      seen.push({ path: request.url ?? '', headers: request.headers, body: await bodyOf(request) })
+    if (trouble !== undefined) seen.push({ ...headOf(request), body: await bodyOf(request) })
     if (trouble === 'hang') return
     if (trouble === 'reset') return void request.socket.resetAndDestroy()
     if (typeof trouble === 'string') return breakMidway(trouble, request, response)

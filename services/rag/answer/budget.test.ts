@@ -4,6 +4,7 @@ import { encode } from 'gpt-tokenizer'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Message } from '../request/body.ts'
 import type { FoundDocument } from '../search/types.ts'
+import { mostTokens } from './bound.ts'
 import { contextOf } from './budget.ts'
 import { cutTo } from './cut.ts'
 import { type CountTokens, tokenCounter } from './tokens.ts'
@@ -38,6 +39,31 @@ describe('counting', () => {
       expect(performance.now() - began).toBeLessThan(1_500)
     },
   )
+})
+
+describe('the bound of tokens', () => {
+  const words = fc.array(fc.oneof(fc.stringMatching(/^[a-z]{1,12}$/), fc.string({ unit: 'binary' })), { maxLength: 40 })
+  const separators = fc.constantFrom(' ', '', '  ', "'", '\n', '-')
+
+  test('is never below what is counted', () => {
+    fc.assert(
+      fc.property(words, separators, (parts, separator) => {
+        const text = parts.join(separator)
+        expect(mostTokens(text)).toBeGreaterThanOrEqual(count(text))
+      }),
+      { numRuns: 1_000 },
+    )
+    for (const one of ["'series 'less don't 'llama", 'xq zj kvk wy', 'a'.repeat(500), 'Ab'.repeat(99), '\ud800'])
+      expect(mostTokens(one)).toBeGreaterThanOrEqual(count(one))
+  })
+
+  test('holds for each two letters that it merges', () => {
+    const common = [...'abcdefghilmnoprstu']
+    for (const one of common) {
+      expect(count(` ${one}`)).toBe(1)
+      for (const other of common) expect(count(one + other)).toBe(1)
+    }
+  })
 })
 
 describe('documents', () => {

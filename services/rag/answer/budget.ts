@@ -2,6 +2,7 @@
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import type { Message } from '../request/body.ts'
 import type { FoundDocument } from '../search/types.ts'
+import { mostTokens } from './bound.ts'
 import { beginning, cutTo, mayFit } from './cut.ts'
 import type { CountTokens } from './tokens.ts'
 
@@ -72,17 +73,16 @@ function fitting(documents: readonly FoundDocument[], budget: number, count: Cou
   return all
 }
 
-/**
- * Whether all fits, by its bytes alone: a token has at least one. Counting takes longer than anything else that this server does for a request.
- */
-function surelyFits(documents: readonly FoundDocument[], history: readonly Message[], budget: number): boolean {
-  const ofHistory = history.reduce((sum, { content }) => sum + Buffer.byteLength(content) + messageTokens, 0)
-  const ofDocuments = [...documents.entries()].reduce((sum, [place, document]) => {
-    return (
-      sum + fenceTokens + Buffer.byteLength(headOf(place) + sourceOf(document)) + Buffer.byteLength(textOf(document))
-    )
-  }, 0)
-  return ofHistory <= budget * shareOfHistory && ofHistory + ofDocuments <= budget
+/** Whether all fits, whatever its tokens are. Counting takes longer than anything else that this server does for a request, and its tables take 25 MiB. */
+export function surelyFits(documents: readonly FoundDocument[], history: readonly Message[], budget: number): boolean {
+  const ofHistory = history.reduce((sum, { content }) => sum + mostTokens(content) + messageTokens, 0)
+  if (ofHistory > budget * shareOfHistory) return false
+  let left = budget - ofHistory
+  for (const [place, document] of documents.entries()) {
+    left -= fenceTokens + mostTokens(headOf(place)) + mostTokens(sourceOf(document)) + mostTokens(textOf(document))
+    if (left < 0) return false
+  }
+  return true
 }
 
 /** `budget`: tokens of both. The most recent messages and the best documents are kept; the last document may be cut. */
@@ -92,9 +92,8 @@ export function contextOf(
   budget: number,
   count: CountTokens,
 ): Context {
-  const counted = surelyFits(documents, history, budget) ? () => 0 : count
-  const kept = recent(history, Math.floor(budget * shareOfHistory), counted)
-  return { documents: fitting(documents, budget - kept.used, counted), history: kept.history }
+  const kept = recent(history, Math.floor(budget * shareOfHistory), count)
+  return { documents: fitting(documents, budget - kept.used, count), history: kept.history }
 }
 
 export const hasText = (documents: readonly FoundDocument[]): boolean =>

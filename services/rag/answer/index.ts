@@ -5,7 +5,8 @@ import type { PipelineSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
 import type { Answer, Question } from '../pipelines.ts'
 import { ofProvider } from '../provider-errors.ts'
-import { hasText } from './budget.ts'
+import { mostTokens } from './bound.ts'
+import { hasText, surelyFits } from './budget.ts'
 import { promptOf } from './prompt.ts'
 import { type CountTokens, tokenCounter } from './tokens.ts'
 
@@ -38,14 +39,13 @@ export class Answerer {
   /** @throws RagError; what the signal is aborted with */
   async answer(question: Question, signal: AbortSignal): Promise<Answer> {
     if (!hasText(question.documents)) return { answer: nothingFound, tokensUsed: 0 }
-    const count = await tokenCounter()
-    const request = this.#requestOf(question, count)
+    const request = await this.#requestOf(question)
     const answered = await this.#chat.chat(request, signal).catch((error: unknown) => {
       throw ofProvider(error, signal)
     })
     const answer = textOf(answered)
     if (answer.trim() === '') throw this.#withoutText(answered)
-    return { answer, tokensUsed: tokensOf(request, answered, answer, count) }
+    return { answer, tokensUsed: await tokensOf(request, answered, answer) }
   }
 
   /**
@@ -60,8 +60,7 @@ export class Answerer {
       yield nothingFound
       return { tokensUsed: 0 }
     }
-    const count = await tokenCounter()
-    const request = this.#requestOf(question, count)
+    const request = await this.#requestOf(question)
     let text = ''
     try {
       for await (const event of this.#chat.stream(request, signal)) {
@@ -77,7 +76,7 @@ export class Answerer {
           if (text.trim() === '') throw this.#withoutText(event.answer)
           yield text
         }
-        return { tokensUsed: tokensOf(request, event.answer, text, count) }
+        return { tokensUsed: await tokensOf(request, event.answer, text) }
       }
     } catch (error) {
       throw ofProvider(error, signal, text === '' ? undefined : 'STREAMING_ERROR')
@@ -85,18 +84,24 @@ export class Answerer {
     throw new RagError('STREAMING_ERROR', `${this.#chat.provider} ended its answer before it was complete`)
   }
 
-  #requestOf(question: Question, count: CountTokens): ChatRequest {
-    const { completion, tokenBudget } = this.#settings
+  async #requestOf(question: Question): Promise<ChatRequest> {
+    const { completion, tokenBudget, contextTokens } = this.#settings
+    const hasRoom = surelyFits(question.documents, question.history, contextTokens)
+    const count = hasRoom ? () => 0 : await tokenCounter()
     const messages = promptOf(question, this.#settings, count)
     const request = { model: completion.model, tools: [], maximumTokens: tokenBudget, messages }
-    return completion.provider === 'ollama' ? { ...request, windowTokens: this.#windowFor(question, count) } : request
+    return completion.provider === 'ollama' ? { ...request, windowTokens: await this.#windowFor(question) } : request
   }
 
   /** The same for all usual questions of a pipeline: Ollama loads its model anew for another. */
-  #windowFor({ query }: Question, count: CountTokens): number {
+  async #windowFor({ query }: Question): Promise<number> {
     const { tokenBudget, contextTokens, systemPrompt = '' } = this.#settings
-    const needed = contextTokens + tokenBudget + count(systemPrompt) + count(query) + ruleTokens
-    return Math.ceil((needed * otherTokenizers) / windowStep) * windowStep
+    const windowWith = (count: CountTokens) => {
+      const needed = contextTokens + tokenBudget + count(systemPrompt) + count(query) + ruleTokens
+      return Math.ceil((needed * otherTokenizers) / windowStep) * windowStep
+    }
+    const most = windowWith(mostTokens)
+    return most === windowWith(() => 0) ? most : windowWith(await tokenCounter())
   }
 
   #checkLength(length: number): void {
@@ -117,8 +122,9 @@ const textOf = ({ content }: ChatAnswer): string =>
   content.map(block => (block.type === 'text' ? block.text : '')).join('')
 
 /** As the provider says; counted where it says nothing. */
-function tokensOf({ messages }: ChatRequest, { token_usage }: ChatAnswer, answer: string, count: CountTokens): number {
+async function tokensOf({ messages }: ChatRequest, { token_usage }: ChatAnswer, answer: string): Promise<number> {
   if (token_usage !== undefined && token_usage.total_tokens > 0) return token_usage.total_tokens
+  const count = await tokenCounter()
   const texts = messages.flatMap(({ content }) => content.map(block => (block.type === 'text' ? block.text : '')))
   return [...texts, answer].reduce((sum, text) => sum + count(text), 0)
 }

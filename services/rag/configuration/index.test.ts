@@ -46,6 +46,7 @@ test('what is not given has its default', () => {
     port: 8080,
     allowedHosts: [],
     requestTimeoutMs: 50_000,
+    streamTimeoutMs: 600_000,
     tls: undefined,
     cors: undefined,
   })
@@ -57,7 +58,7 @@ test('what is not given has its default', () => {
     completion: { provider: 'openai', apiKey: undefined, headers: {} },
     rerank: undefined,
     ...{ tokenBudget: 1_000, contextTokens: 4_000, topN: 10, systemPrompt: undefined, poolSize: 10 },
-    ...{ hybridEnabled: true, vectorWeight: 0.5, minSimilarity: 0 },
+    ...{ hybridEnabled: true, vectorWeight: 0.5, minSimilarity: 0, exactTimeoutMs: 5_000 },
     address: {
       hosts: [{ name: 'localhost', address: 'localhost', port: 5432 }],
       user: 'postgres',
@@ -110,6 +111,62 @@ pipelines:
   expect(found.join('\n')).toContain('is not a key; the nearest one is server.port')
   expect(found.join('\n')).toContain('/etc/espalier/espalier-rag.yaml, line 2')
   expect(problems('')).toEqual(['pipelines (default) must have at least one pipeline'])
+})
+
+describe('the connection string of a database', () => {
+  const withDatabase = (database: string) => `
+pipelines:
+  - name: docs
+    database: ${database}
+    tables: [{ table: t, text_column: c, vector_column: v }]
+    embedding_llm: { provider: ollama, model: m }
+    rag_llm: { provider: ollama, model: m }
+`
+  const addressOf = (database: string, more = {}) => read(withDatabase(database), more).pipelines[0]?.address
+
+  test('is a URI or keywords, in the file, a file of its own or the environment', () => {
+    const expected = {
+      hosts: [{ name: 'db.example', address: 'db.example', port: 5433 }],
+      ...{ user: 'reader', database: 'app', password: 'p@ss', sessionAttributes: 'any' },
+      ...{ applicationName: 'espalier rag', connectTimeoutMs: 10_000, tls: { mode: 'verify-full' } },
+    }
+    const url = 'postgresql://reader:p%40ss@db.example:5433/app?sslmode=verify-full'
+    expect(addressOf(`{ url: "${url}" }`)).toMatchObject(expected)
+    expect(addressOf('{ url_file: url }', { files: { '/etc/espalier/url': `${url}\n` } })).toMatchObject(expected)
+    expect(addressOf(`{ url: "$\{SHOP}" }`, { environment: { SHOP: url } })).toMatchObject(expected)
+    const keywords = 'host=db.example port=5433 user=reader dbname=app sslmode=verify-full'
+    expect(addressOf(`{ url: "${keywords}", password: p@ss }`)).toMatchObject(expected)
+    expect(addressOf('{ url: "postgresql://a,b/app?sslrootcert=ca.pem", pool_max_conns: 3 }')).toMatchObject({
+      ...{ user: 'postgres', database: 'app', sessionAttributes: 'prefer-standby' },
+      tls: { rootFile: '/etc/espalier/ca.pem' },
+    })
+  })
+
+  test('is refused with its rule, and never repeated', () => {
+    const found = [
+      [
+        '{ url: "postgresql://me:geheim@h/app", host: other, ssl_mode: require }',
+        'database.host must not',
+        'database.ssl_mode must not',
+      ],
+      [
+        '{ url: "postgresql://me:geheim@h/app", password: geheim }',
+        'database.password must not be given together with a password in url',
+      ],
+      [
+        '{ url: "postgresql://me:geheim@h/app?service=geheim" }',
+        'database.url has a keyword that is not supported: service',
+      ],
+      ['{ url: "http://me:geheim@h/app" }', 'database.url must be a connection string'],
+    ] as const
+    for (const [database, ...rules] of found) {
+      const all = problems(withDatabase(database))
+        .join('\n')
+        .replaceAll(/ \(\S+, line \d+\)/g, '')
+      for (const rule of rules) expect(all).toContain(rule)
+      expect(all).not.toContain('geheim')
+    }
+  })
 })
 
 describe('the API key', () => {

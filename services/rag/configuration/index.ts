@@ -96,7 +96,7 @@ function checkNames({ pipelines }: Given, { refuse, isGiven, problems }: Checks)
 }
 
 function serverOf({ server }: Given, inFolder: InFolder, { isGiven, refuse }: Checks): ServerSettings {
-  const { tls, cors, requestTimeout } = server
+  const { tls, cors, requestTimeout, streamTimeout } = server
   const { enabled = isGiven('server.tls'), certFile, keyFile } = tls
   for (const [name, file] of [
     ['cert_file', certFile],
@@ -112,6 +112,7 @@ function serverOf({ server }: Given, inFolder: InFolder, { isGiven, refuse }: Ch
     port: server.port,
     allowedHosts: server.allowedHosts.map(name => name.toLowerCase()),
     requestTimeoutMs: requestTimeout,
+    streamTimeoutMs: streamTimeout,
     tls: enabled ? { certificateFile: inFolder(certFile ?? ''), keyFile: inFolder(keyFile ?? '') } : undefined,
     cors: cors.enabled ? { allowedOrigins } : undefined,
   }
@@ -149,6 +150,7 @@ function pipelineOf(
     hybridEnabled: search.hybridEnabled,
     vectorWeight: search.vectorWeight,
     minSimilarity: search.minSimilarity,
+    exactTimeoutMs: search.exactTimeout,
     allowSources: given.allowIncludeSources,
     maximumConcurrentRequests: given.maxConcurrentRequests,
   }

@@ -101,6 +101,7 @@ const contextTokens = () => values.whole(256, 1_000_000)
 const topN = () => values.whole(1, 1_000)
 
 export const database = {
+  url: optional(values.connection(), { file: '_file', isSecret: true }),
   host: optional(values.words()),
   port: key(values.whole(1, 65_535), 5_432),
   hosts: optional(hosts()),
@@ -147,6 +148,7 @@ export const pipeline = {
     hybrid_enabled: key(values.truth(), true),
     vector_weight: key(values.decimal(0, 1), 0.5),
     min_similarity: key(values.decimal(0, 1), 0),
+    exact_timeout: key(values.duration(100, 30_000), '5s'),
   },
   rerank: {
     provider: optional(values.choice('voyage')),
@@ -167,6 +169,7 @@ export const keys = {
       '',
     ),
     request_timeout: key(values.duration(100, 3_600_000), '50s'),
+    stream_timeout: key(values.duration(100, 86_400_000), '10m'),
     tls: {
       enabled: optional(values.truth()),
       cert_file: optional(values.path()),

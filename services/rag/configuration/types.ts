@@ -60,6 +60,8 @@ export type PipelineSettings = {
   readonly vectorWeight: number
   /** From 0 (no floor) to 1; of documents that only their vector has found. */
   readonly minSimilarity: number
+  /** Of a statement of a search, where an index can answer instead. */
+  readonly exactTimeoutMs: number
   /** Whether requests may have the documents themselves. */
   readonly allowSources: boolean
   /** Requests that run at a time; more are refused. */
@@ -73,6 +75,7 @@ export type ServerSettings = {
   readonly allowedHosts: readonly string[]
   /** Of a request until its answer, of a stream until its next event. */
   readonly requestTimeoutMs: number
+  readonly streamTimeoutMs: number
   readonly tls: { readonly certificateFile: string; readonly keyFile: string } | undefined
   /** undefined: off. `*` is any origin. */
   readonly cors: { readonly allowedOrigins: readonly string[] } | undefined

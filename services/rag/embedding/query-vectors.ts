@@ -1,7 +1,9 @@
 /** The vectors of queries: those asked for last are kept, and equal queries at once are one request to the provider. Errors are not kept. */
 import { LRUCache } from 'lru-cache'
+import { areFinite } from '../../providers/embedding.ts'
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
+import { expectedTokens } from '../../tokens/expected.ts'
 import { SharedWork } from './shared-work.ts'
 
 type Options = {
@@ -32,19 +34,26 @@ export class QueryVectors {
     })
   }
 
-  /** @throws ProviderError; what the signal is aborted with */
-  async embed(text: string, signal: AbortSignal): Promise<readonly number[]> {
+  /**
+   * `onTokens`: called if the provider is asked for this caller, with the tokens that it reports, else with an estimate.
+   * @throws ProviderError; what the signal is aborted with
+   */
+  async embed(text: string, signal: AbortSignal, onTokens?: (tokens: number) => void): Promise<Float32Array> {
     signal.throwIfAborted()
-    const vector = this.#kept.get(text) ?? (await this.#shared.run(text, signal, limit => this.#ask(text, limit)))
-    return Array.from(vector)
+    const vector =
+      this.#kept.get(text) ?? (await this.#shared.run(text, signal, limit => this.#ask(text, limit, onTokens)))
+    // The caller may change it.
+    return vector.slice()
   }
 
-  async #ask(text: string, signal: AbortSignal): Promise<Float32Array> {
+  async #ask(text: string, signal: AbortSignal, onTokens?: (tokens: number) => void): Promise<Float32Array> {
     const { embedder } = this.#options
-    const [numbers = []] = await embedder.embed([text], 'query', signal)
+    const [numbers = []] = await embedder.embed([text], 'query', signal, tokens =>
+      onTokens?.(tokens ?? Math.ceil(expectedTokens(text, 'usual'))),
+    )
     // As pgvector stores them.
-    const vector = Float32Array.from(numbers)
-    if (!vector.every(Number.isFinite))
+    const vector = new Float32Array(numbers)
+    if (!areFinite(vector))
       throw new ProviderError('malformed', embedder.provider, 'sent a number that is too large for a vector')
     this.#note(vector.length)
     this.#kept.set(text, vector)

@@ -1,15 +1,9 @@
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { isSoak } from '../../../operator/testing/soak.ts'
-import { startPgvector } from '../../testing/pgvector.ts'
 import { interval } from './bootstrap.ts'
 import { judgedQueries } from './collection.ts'
 import { evaluate, evaluationText } from './evaluate.ts'
 import { metricsOf } from './metrics.ts'
-import { judgeOverHttp } from './testing/collection.ts'
 
 const judged = new Map([
   ['a', 4],
@@ -134,23 +128,3 @@ test('an evaluation compares arms query by query, and a query that fails counts 
   expect(text).toContain('bad: 1 queries failed and count 0; the first: 1: gone')
   expect(text).toMatch(/^bad - good +0\.\d{3}|-0/m)
 })
-
-const collection = join(fileURLToPath(new URL('../../../', import.meta.url)), '../shared/rag-quality')
-
-// The model takes minutes for 1,400 documents.
-if (isSoak && existsSync(collection)) {
-  test('on a judged collection, over HTTP, words and vectors find what they should, and both together more', async () => {
-    const postgres = await startPgvector()
-    const evaluation = postgres && (await judgeOverHttp(postgres, collection).finally(() => postgres.stop()))
-    if (evaluation === undefined) return
-    console.log(evaluationText(evaluation))
-    const ndcg = new Map(evaluation.arms.map(({ name, metrics }) => [name, metrics.ndcg10.mean]))
-    const [lexical = 0, vector = 0, hybrid = 0] = ['lexical', 'vector', 'hybrid'].map(name => ndcg.get(name))
-    expect(evaluation.arms.flatMap(({ failures }) => failures)).toEqual([])
-    // Plain BM25, exact vectors, and their fusion, as the collection's own figures have them.
-    expect(lexical).toBeGreaterThanOrEqual(0.396)
-    expect(vector).toBeGreaterThanOrEqual(0.422 - 0.01)
-    expect(hybrid).toBeGreaterThanOrEqual(0.468)
-    expect(hybrid).toBeGreaterThan(Math.max(lexical, vector))
-  }, 1_800_000)
-}

@@ -1,25 +1,28 @@
 /** Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a document's score is the sum of `weight / (60 + rank)` over the lists that have it. Pure. */
+import type { Hit } from './lists.ts'
 
 const k = 60
 
 type RankedList = {
-  /** Keys of documents, the best first; each at most once. */
-  readonly keys: readonly string[]
+  /** The best first; each row at most once. */
+  readonly hits: readonly Hit[]
   readonly weight: number
 }
 
-type Fused = { readonly key: string; readonly score: number }
+export type Ranked = { readonly hit: Hit; readonly score: number }
 
-/** The best first. Documents of equal score are in the order of their keys, so that an answer does not depend on chance. */
-export function fuse(lists: readonly RankedList[]): readonly Fused[] {
-  const scores = new Map<string, number>()
-  for (const { keys, weight } of lists) {
+/** The best first. Rows of equal score are in the order of their keys, so that an answer does not depend on chance. */
+export function fuse(lists: readonly RankedList[]): readonly Ranked[] {
+  const fused = new Map<string, { readonly hit: Hit; score: number }>()
+  for (const { hits, weight } of lists) {
     if (weight === 0) continue
-    for (const [index, key] of keys.entries()) {
-      scores.set(key, (scores.get(key) ?? 0) + weight / (k + index + 1))
+    let rank = 0
+    for (const hit of hits) {
+      const score = weight / (k + ++rank)
+      const before = fused.get(hit.key)
+      if (before === undefined) fused.set(hit.key, { hit, score })
+      else before.score += score
     }
   }
-  return [...scores]
-    .map(([key, score]) => ({ key, score }))
-    .toSorted((one, other) => other.score - one.score || (one.key < other.key ? -1 : 1))
+  return [...fused.values()].sort((one, other) => other.score - one.score || (one.hit.key < other.hit.key ? -1 : 1))
 }

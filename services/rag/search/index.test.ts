@@ -38,6 +38,7 @@ function searcher(tables: readonly TableSettings[], { makeLexical, reranker, lim
     hybridEnabled: makeLexical !== undefined,
     vectorWeight: 0.5,
     minSimilarity: 0,
+    exactTimeoutMs: 5_000,
     ...more,
   } satisfies SearchedPipeline
   const made = new Searcher({
@@ -59,6 +60,13 @@ const byNumber: NonNullable<More['makeLexical']> = ({ table: { schema, name, row
   warnings: [],
   prepare: async () => (condition, _, limit) => ({
     sql: `SELECT ${rowExpression} AS row_key, n::float8 AS score FROM "${schema}"."${name}" AS t WHERE ${condition ?? 'true'} ORDER BY n DESC LIMIT ${limit}`,
+  }),
+})
+
+const byId: NonNullable<More['makeLexical']> = ({ table: { schema, name, rowExpression } }) => ({
+  warnings: [],
+  prepare: async () => (condition, _, limit) => ({
+    sql: `SELECT ${rowExpression} AS row_key, id::float8 AS score FROM "${schema}"."${name}" AS t WHERE ${condition ?? 'true'} ORDER BY id DESC LIMIT ${limit}`,
   }),
 })
 
@@ -97,6 +105,50 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     ])
     expect(documents[0]?.score).toBeCloseTo(1, 5)
     expect(warnings).toEqual([])
+  })
+
+  test('is answered from the index, and says so, where an exact scan takes too long', async () => {
+    await postgres?.run(`
+      CREATE FUNCTION slow(n int) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT pg_sleep(0.002) IS NOT NULL';
+      CREATE TABLE far (id int PRIMARY KEY, content text, embedding vector(3));
+      INSERT INTO far SELECT n, 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(1, 3000) n;
+      CREATE INDEX ON far USING hnsw (embedding vector_cosine_ops);
+      ANALYZE far`)
+    const slow = table('far', { filter: { kind: 'sql' as const, text: 'id > 2900 AND slow(id)' } })
+    for (const more of [{}, { makeLexical: byId }]) {
+      const search = async (exactTimeoutMs: number, timeoutMs?: number) =>
+        searcher([slow], { ...more, exactTimeoutMs }).search(
+          { query: '[1,10,0]', filter: undefined, topN: 3, ...(timeoutMs && { timeoutMs }) },
+          never,
+        )
+      const whole = await search(10_000)
+      expect([whole.isIncomplete, whole.documents.length, whole.warnings]).toEqual([false, 3, []])
+      for (const cut of [await search(50), await search(10_000, 200)]) {
+        expect([cut.isIncomplete, cut.documents.length]).toEqual([true, 3])
+        for (const { id } of cut.documents) expect(Number(id)).toBeGreaterThan(2_900)
+        expect(cut.warnings).toEqual([expect.stringContaining('search.exact_timeout')])
+      }
+    }
+  })
+
+  test('columns may have the names that the statements use', async () => {
+    const names = ['row_key', 'score', 'similarity', 'accepted', 'content', 'nearest', 't', 'distance']
+    const own = ['distance', 'similarity', 'accepted'].flatMap(name => [`~${name}`, `~~${name}`])
+    const quoted = [...names, ...own].map(name => `"${name}"`)
+    // Vectors of a wide angle: the nearest must not be a matter of rounding.
+    await postgres?.run(`
+      CREATE TABLE taken (id int PRIMARY KEY, embedding vector(3), "~id" text DEFAULT '1', ${quoted.map(name => `${name} text DEFAULT '1'`).join()});
+      INSERT INTO taken (id, embedding) SELECT n, ARRAY[n, 1000, 0]::vector FROM generate_series(1, 2000) n;
+      INSERT INTO taken (id, embedding, "~distance") SELECT n, ARRAY[n, 1000, 0]::vector, '2' FROM generate_series(2001, 2005) n;
+      CREATE INDEX ON taken USING hnsw (embedding vector_cosine_ops);
+      CREATE INDEX ON taken USING hnsw (embedding vector_l2_ops);
+      ANALYZE taken`)
+    const text = quoted.map(name => `${name} = '1'`).join(' AND ')
+    const filtered = { filter: { kind: 'sql' as const, text } }
+    for (const textColumn of ['content', '~distance', '~accepted', 'row_key'])
+      expect(await ids(searcher([table('taken', { ...filtered, textColumn })]), [1990, 1000, 0], 1)).toEqual(['1990'])
+    for (const idColumn of ['~distance', '~similarity'])
+      expect(await ids(searcher([table('taken', { ...filtered, idColumn })]), [1990, 1000, 0], 1)).toEqual(['1'])
   })
 
   test.each([1, 2])('goes on after a silence of the network, with %i connections', async poolSize => {
@@ -280,6 +332,27 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     const both = searcher([table('keyed'), table('bare')])
     const { documents } = await both.search({ query: '[10,10,0]', filter: undefined, topN: 4 }, never)
     expect(documents.map(({ content }) => content)).toEqual(['text 10', 'text 11', 'text 9', 'text 12'])
+  })
+
+  test('asks each arm once where many rows are the same document', async () => {
+    await postgres?.run(`
+      CREATE TABLE chunks (id int, n int, content text, embedding vector(3));
+      INSERT INTO chunks SELECT n / 20, n, 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(0, 79) n; ANALYZE chunks`)
+    let asked = 0
+    const counting: typeof byNumber = options => ({
+      warnings: [],
+      prepare: async (query, signal) => {
+        const search = await byNumber(options).prepare(query, signal)
+        return (...given) => {
+          asked += 1
+          return search?.(...given) ?? { sql: '' }
+        }
+      },
+    })
+    const one = searcher([table('chunks')], { makeLexical: counting })
+    expect(await ids(one, [79, 10, 0], 3)).toEqual(['3', '2', '1'])
+    expect(asked).toBe(1)
+    expect(await ids(one, [79, 10, 0], 1)).toEqual(['3'])
   })
 
   test('fuses both arms by rank, leaves out what is not similar, and switches an arm off', async () => {

@@ -14,9 +14,10 @@ import type { Filter } from '../request/filter.ts'
 import { conditionOf } from './conditions.ts'
 import { asRagError, didNotAnswer, isWorthRetrying, mayBeOfFilter } from './failures.ts'
 import { filterSql } from './filter-condition.ts'
+import { searchInTime } from './in-time.ts'
 import type { Lexical } from './lexical-interface.ts'
 import { Parameters } from './parameters.ts'
-import { type Search, searchByBoth, searchByVector, type TableSearch } from './search.ts'
+import { searchByBoth, searchByVector, type TableSearch } from './search.ts'
 import { runOwn } from './session.ts'
 import { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
@@ -31,21 +32,33 @@ type LexicalOptions = {
   readonly now: () => number
 }
 
+/** Called with the tokens that a provider has read for a search. */
+export type OnTokens = (tokens: number) => void
+
 /** Returns the best first, with the place in `texts` of each. */
 export type Rerank = (
   query: string,
   texts: readonly string[],
   signal: AbortSignal,
+  onTokens: OnTokens,
 ) => Promise<readonly { readonly index: number; readonly score: number }[]>
 
 export type SearchedPipeline = Pick<
   PipelineSettings,
-  'name' | 'address' | 'poolSize' | 'tables' | 'hybridEnabled' | 'vectorWeight' | 'minSimilarity' | 'rerank'
+  | 'name'
+  | 'address'
+  | 'poolSize'
+  | 'tables'
+  | 'hybridEnabled'
+  | 'vectorWeight'
+  | 'minSimilarity'
+  | 'exactTimeoutMs'
+  | 'rerank'
 >
 
 type Options = {
   readonly pipeline: SearchedPipeline
-  readonly embed: (text: string, signal: AbortSignal) => Promise<readonly number[]>
+  readonly embed: (text: string, signal: AbortSignal, onTokens: OnTokens) => Promise<ArrayLike<number>>
   readonly rerank?: Rerank
   /** Without it there is no lexical arm. */
   readonly makeLexical?: (options: LexicalOptions) => Lexical
@@ -58,6 +71,13 @@ type Options = {
 const acquisitionTimeoutMs = 10_000
 const maximumLifetimeMs = 1_800_000
 const maximumIdleMs = 300_000
+
+type Found = Omit<SearchResult, 'tokensUsed'>
+
+/** An exact scan leaves time for another search and the answer. */
+const exactShare = 4
+const incompleteWarning =
+  'a search took longer than search.exact_timeout, and was answered from what the index of vectors finds first; other rows that its filter accepts may be nearer'
 
 export class Searcher {
   readonly #options: Options
@@ -94,16 +114,24 @@ export class Searcher {
 
   /** @throws RagError, and what the signal is aborted with */
   async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
-    const embedding = once(() => this.#options.embed(request.query, signal))
+    let tokensUsed = 0
+    const onTokens = (tokens: number) => {
+      tokensUsed += tokens
+    }
+    const embedding = once(() => this.#options.embed(request.query, signal, onTokens))
+    const searched = async () => ({
+      ...(await this.#searchAndRerank(request, embedding, onTokens, signal)),
+      tokensUsed,
+    })
     try {
-      return await this.#searchAndRerank(request, embedding, signal)
+      return await searched()
     } catch (error) {
       await this.#refuseFilter(error, request.filter, signal)
       if (!isWorthRetrying(error) || signal.aborted) throw this.#failure(error, signal)
     }
     this.#tables.forget()
     try {
-      return await this.#searchAndRerank(request, embedding, signal)
+      return await searched()
     } catch (error) {
       throw this.#failure(error, signal)
     }
@@ -126,33 +154,36 @@ export class Searcher {
 
   async #searchAndRerank(
     request: SearchRequest,
-    embedding: () => Promise<readonly number[]>,
+    embedding: () => Promise<ArrayLike<number>>,
+    onTokens: OnTokens,
     signal: AbortSignal,
-  ): Promise<SearchResult> {
+  ): Promise<Found> {
     const { rerank } = this.#options
     const depth = rerank === undefined ? 0 : (this.#options.pipeline.rerank?.depth ?? 0)
-    const { documents, warnings } = await this.#search(request, Math.max(request.topN, depth), embedding, signal)
-    if (rerank === undefined || documents.length === 0) return { documents: documents.slice(0, request.topN), warnings }
+    const found = await this.#search(request, Math.max(request.topN, depth), embedding, signal)
+    const { documents, warnings } = found
+    if (rerank === undefined || documents.length === 0) return { ...found, documents: documents.slice(0, request.topN) }
     try {
       const order = await rerank(
         request.query,
         documents.slice(0, depth).map(({ content }) => content),
         signal,
+        onTokens,
       )
-      return { documents: reordered(documents, order).slice(0, request.topN), warnings }
+      return { ...found, documents: reordered(documents, order).slice(0, request.topN) }
     } catch (error) {
       if (signal.aborted) throw error
       this.#options.logger.warn({ err: error }, 'reranking failed; documents are in the order of the search')
-      return { documents: documents.slice(0, request.topN), warnings: [...warnings, 'reranking failed'] }
+      return { ...found, documents: documents.slice(0, request.topN), warnings: [...warnings, 'reranking failed'] }
     }
   }
 
   async #search(
     request: SearchRequest,
     wanted: number,
-    embedding: () => Promise<readonly number[]>,
+    embedding: () => Promise<ArrayLike<number>>,
     signal: AbortSignal,
-  ): Promise<SearchResult> {
+  ): Promise<Found> {
     const tables = await this.#tables.get()
     // A filter that is not valid is refused before anybody is asked for an embedding.
     for (const { described, filter } of tables) conditionOf(described.table, filter, request.filter, new Parameters())
@@ -163,8 +194,8 @@ export class Searcher {
       this.#warnings(tables, signal),
     ])
     if (vector !== undefined) for (const table of tables) checkDimensions(table, vector)
-    const { vectorWeight, minSimilarity } = this.#options.pipeline
-    const search: Search = {
+    const { vectorWeight, minSimilarity, exactTimeoutMs } = this.#options.pipeline
+    const search = {
       tables: tables.map((table, place): TableSearch => {
         const size = sizes[place] ?? { matching: 0, all: 0, isFiltered: false }
         return { table, size, lexical: lexical[place] }
@@ -177,10 +208,13 @@ export class Searcher {
       sizes: this.#sizes,
     }
     const byVectorOnly = vector !== undefined && lexical.every(one => one === undefined)
-    const documents = await transact(this.#pool, signal, connection =>
-      byVectorOnly ? searchByVector(connection, search) : searchByBoth(connection, search),
+    const exactMs = Math.min(exactTimeoutMs, Math.ceil((request.timeoutMs ?? Number.POSITIVE_INFINITY) / exactShare))
+    const { documents, isIncomplete } = await searchInTime(search, exactMs, one =>
+      transact(this.#pool, signal, connection =>
+        byVectorOnly ? searchByVector(connection, one) : searchByBoth(connection, one),
+      ),
     )
-    return { documents, warnings }
+    return { documents, isIncomplete, warnings: isIncomplete ? [...warnings, incompleteWarning] : warnings }
   }
 
   async #size(
@@ -291,7 +325,7 @@ function reordered(
 
 function checkDimensions(
   { described: { vector, table } }: SearchableTable<unknown>,
-  { length }: readonly number[],
+  { length }: ArrayLike<number>,
 ): void {
   if (vector.dimensions === undefined || vector.dimensions === length) return
   throw new RagError(

@@ -2,6 +2,8 @@
 import type { FoundDocument } from './types.ts'
 
 export type Hit = {
+  /** Which no other row of the pipeline has. */
+  readonly key: string
   /** Place of the table in the pipeline. */
   readonly table: number
   readonly row: string
@@ -10,7 +12,7 @@ export type Hit = {
   readonly comparable: number
 }
 
-export const hitKey = ({ table, row }: Pick<Hit, 'table' | 'row'>): string => `${table} ${row}`
+export const hitKey = (table: number, row: string): string => `${table} ${row}`
 
 /** Each list stays in its order; of their heads, the best comes next, and of equals that of the first table. */
 export function mergeLists(lists: readonly (readonly Hit[])[]): readonly Hit[] {

@@ -101,6 +101,7 @@ describe.each(types)('recall of %s', type => {
         hybridEnabled: false,
         vectorWeight: 1,
         minSimilarity: 0,
+        exactTimeoutMs: 30_000,
       },
       embed: async text => vectors.get(text) ?? [],
       logger: pino({ level: 'silent' }),

@@ -5,7 +5,7 @@ import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Step } from '../../postgres/run.ts'
 import type { Filter } from '../request/filter.ts'
 import { conditionOf } from './conditions.ts'
-import { fuse } from './fuse.ts'
+import { fuse, type Ranked } from './fuse.ts'
 import type { LexicalSearch } from './lexical-interface.ts'
 import { Distinct, type Hit, hitKey, mergeLists } from './lists.ts'
 import { Parameters } from './parameters.ts'
@@ -23,7 +23,15 @@ import type { Sizes } from './sizes.ts'
 import { shownTable } from './table.ts'
 import type { SearchableTable } from './tables.ts'
 import type { FoundDocument } from './types.ts'
-import { type Size, settingsOfExact, type VectorPlan, vectorParameter, vectorPlan, vectorSql } from './vector-arm.ts'
+import {
+  indexPlan,
+  type Size,
+  settingsOfExact,
+  type VectorPlan,
+  vectorParameter,
+  vectorPlan,
+  vectorSql,
+} from './vector-arm.ts'
 
 /** What is known before a table is searched. */
 export type TableSearch = {
@@ -36,12 +44,16 @@ export type Search = {
   readonly tables: readonly TableSearch[]
   readonly filter: Filter | undefined
   /** undefined: the vector arm is off. */
-  readonly vector: readonly number[] | undefined
+  readonly vector: ArrayLike<number> | undefined
   readonly vectorWeight: number
   readonly minSimilarity: number
   /** How many documents are wanted. */
   readonly wanted: number
   readonly sizes: Sizes
+  /** Of each statement. */
+  readonly timeoutMs: number
+  /** Whether exact scans are left out where a table has an index. */
+  readonly isIndexOnly: boolean
 }
 
 /** Of each list that is fused. */
@@ -103,7 +115,10 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
   const first = search.tables.map(one => vectorStep(search, one, limit, true))
   const rowsOfSteps = await runSteps(
     connection,
-    first.flatMap(({ plan, step }) => [settingsStep([...planning(search), ...settingsOf(plan)]), step]),
+    first.flatMap(({ plan, step }) => [
+      settingsStep([...planning(search), ...settingsOf(plan)], search.timeoutMs),
+      step,
+    ]),
   )
   const results: Nearest[] = []
   for (const [place, one] of search.tables.entries()) {
@@ -113,10 +128,10 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
   const distinct = new Distinct()
   const rows = new Map<string, TextRow>()
   for (const [table, result] of results.entries()) {
-    for (const row of result.rows) rows.set(hitKey({ table, row: row[0] ?? '' }), row)
+    for (const row of result.rows) rows.set(hitKey(table, row[0] ?? ''), row)
   }
   for (const hit of mergeLists(results.map((result, table) => vectorHits(result.rows, table, search)))) {
-    const row = rows.get(hitKey(hit))
+    const row = rows.get(hit.key)
     const table = search.tables[hit.table]
     if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[4], row[5], hit.score))
   }
@@ -131,7 +146,9 @@ const exact: VectorPlan = { kind: 'exact' }
 const settingsOf = (plan: VectorPlan) => (plan.kind === 'approximate' ? plan.settings : settingsOfExact)
 
 function vectorStep(search: Search, one: TableSearch, limit: number, hasTexts: boolean) {
-  const plan = vectorPlan(one.table.described, one.size, limit)
+  const { described } = one.table
+  const byIndex = search.isIndexOnly ? indexPlan(described, one.size, limit) : undefined
+  const plan = byIndex ?? vectorPlan(described, one.size, limit)
   return { plan, step: stepOf(vectorStatement(search, one, plan, limit, hasTexts)) }
 }
 
@@ -150,10 +167,14 @@ async function complete(
 ): Promise<Nearest> {
   if (plan.kind === 'exact') return { rows, isAll: rows.length < limit }
   const accepted = Number(rows[0]?.[3] ?? rows.length)
+  if (plan.isFilterWithin) return { rows, isAll: true }
   if (accepted >= plan.needed) return { rows, isAll: false }
   const step = stepOf(vectorStatement(search, one, exact, limit, hasTexts))
   // The settings before may have ended with their transaction.
-  const [all = []] = await runSteps(connection, [settingsStep([...planning(search), ...settingsOf(exact)]), step])
+  const [all = []] = await runSteps(connection, [
+    settingsStep([...planning(search), ...settingsOf(exact)], search.timeoutMs),
+    step,
+  ])
   learn(search, one, all.length, limit)
   return { rows: all, isAll: all.length < limit }
 }
@@ -161,13 +182,18 @@ async function complete(
 const isSimilar = (row: TextRow, { minSimilarity }: Search): boolean =>
   minSimilarity === 0 || similarityOf(row) >= minSimilarity
 
+function hitOf(table: number, row: string, score: number, comparable: number): Hit {
+  return { key: hitKey(table, row), table, row, score, comparable }
+}
+
 const vectorHits = (rows: readonly TextRow[], table: number, search: Search): readonly Hit[] =>
-  rows
-    .filter(row => isSimilar(row, search))
-    .map(row => ({ table, row: row[0] ?? '', score: Number(row[1]), comparable: similarityOf(row) }))
+  rows.filter(row => isSimilar(row, search)).map(row => hitOf(table, row[0] ?? '', Number(row[1]), similarityOf(row)))
 
 const lexicalHits = (rows: readonly TextRow[], table: number): readonly Hit[] =>
-  rows.map(row => ({ table, row: row[0] ?? '', score: Number(row[1]), comparable: Number(row[1]) }))
+  rows.map(row => {
+    const score = Number(row[1])
+    return hitOf(table, row[0] ?? '', score, score)
+  })
 
 const documentOf = (
   { table }: TableSearch,
@@ -194,55 +220,54 @@ function learn({ sizes, filter }: Search, { table }: TableSearch, rows: number, 
  * @throws DatabaseError, ConnectionFailure
  */
 export async function searchByBoth(connection: Connection, search: Search): Promise<readonly FoundDocument[]> {
-  const limit = Math.max(leastDepth, 2 * search.wanted)
-  // Where many rows are the same document, the texts of all are read.
-  for (const mostTexts of [search.wanted + spare, Number.POSITIVE_INFINITY]) {
-    const { vectorLists, lexicalLists } = await armLists(connection, search, limit)
-    const ranked = rankedHits(search, mergeLists(vectorLists), mergeLists(lexicalLists))
-    const documents = await documentsOf(connection, search, ranked.slice(0, mostTexts))
-    if (documents.length >= search.wanted || ranked.length <= mostTexts) return documents
-  }
-  return []
-}
-
-async function documentsOf(
-  connection: Connection,
-  search: Search,
-  hits: readonly Ranked[],
-): Promise<readonly FoundDocument[]> {
+  const { tables, wanted } = search
+  const { vectorLists, lexicalLists } = await armLists(connection, search, Math.max(leastDepth, 2 * wanted))
+  const ranked = rankedHits(search, mergeLists(vectorLists), mergeLists(lexicalLists))
   const distinct = new Distinct()
-  const texts = await textsOf(connection, search, hits)
-  for (const { hit, score } of hits) {
-    const table = search.tables[hit.table]
-    const row = texts.get(hitKey(hit))
-    if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[1], row[2], score))
+  const mayRepeat = tables.length > 1 || tables.some(({ table }) => !table.described.identity.hasUniqueIds)
+  if (!mayRepeat) {
+    await addTexts(connection, search, ranked.slice(0, wanted), distinct, [commitStep])
+    return distinct.documents
   }
+  // Where many rows are the same document, the texts of all are read. Else the transaction is left to end by a rollback.
+  const first = wanted + spare
+  await addTexts(connection, search, ranked.slice(0, first), distinct, [])
+  if (distinct.documents.length < wanted)
+    await addTexts(connection, search, ranked.slice(first), distinct, [commitStep])
   return distinct.documents
 }
 
-type Ranked = { readonly hit: Hit; readonly score: number }
+async function addTexts(
+  connection: Connection,
+  search: Search,
+  hits: readonly Ranked[],
+  distinct: Distinct,
+  ending: readonly Step[],
+): Promise<void> {
+  const texts = await textsOf(connection, search, hits, ending)
+  for (const { hit, score } of hits) {
+    const table = search.tables[hit.table]
+    const row = texts.get(hit.key)
+    if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[1], row[2], score))
+  }
+}
 
 /** With one list its scores are those of the documents. */
-function rankedHits(
+const rankedHits = (
   { vector, vectorWeight }: Search,
   byVector: readonly Hit[],
   byWords: readonly Hit[],
-): readonly Ranked[] {
-  if (vector === undefined) return byWords.map(hit => ({ hit, score: hit.score }))
-  const hits = new Map([...byWords, ...byVector].map(hit => [hitKey(hit), hit]))
-  const fused = fuse([
-    { keys: byVector.map(hitKey), weight: vectorWeight },
-    { keys: byWords.map(hitKey), weight: 1 - vectorWeight },
-  ])
-  return fused.flatMap(({ key, score }) => {
-    const hit = hits.get(key)
-    return hit === undefined ? [] : [{ hit, score }]
-  })
-}
+): readonly Ranked[] =>
+  vector === undefined
+    ? byWords.map(hit => ({ hit, score: hit.score }))
+    : fuse([
+        { hits: byVector, weight: vectorWeight },
+        { hits: byWords, weight: 1 - vectorWeight },
+      ])
 
 /** Sequential scans are off for this statement alone, not for those behind it in the transaction. */
 const withSettings = ({ plan, step }: ReturnType<typeof vectorStep>): readonly Step[] =>
-  plan.kind === 'approximate' ? [moreSettings(plan.settings), step, moreSettings(settingsOfExact)] : [step]
+  plan.kind === 'approximate' ? [moreSettings(plan.settings), step, moreSettings(plan.after)] : [step]
 
 async function armLists(connection: Connection, search: Search, limit: number) {
   const arms = search.tables.map(one => ({
@@ -253,7 +278,9 @@ async function armLists(connection: Connection, search: Search, limit: number) {
     ...(vector === undefined ? [] : withSettings(vector)),
     ...(lexical === undefined ? [] : [lexical]),
   ])
-  const results = [...(await runSteps(connection, [beginStep, settingsStep(planning(search)), ...steps]))]
+  const results = [
+    ...(await runSteps(connection, [beginStep, settingsStep(planning(search), search.timeoutMs), ...steps])),
+  ]
   const vectorLists: (readonly Hit[])[] = []
   const lexicalLists: (readonly Hit[])[] = []
   for (const [place, one] of search.tables.entries()) {
@@ -272,6 +299,7 @@ async function textsOf(
   connection: Connection,
   search: Search,
   hits: readonly Ranked[],
+  ending: readonly Step[],
 ): Promise<ReadonlyMap<string, TextRow>> {
   const places = [...new Set(hits.map(({ hit }) => hit.table))]
   const steps = places.flatMap(place => {
@@ -279,11 +307,9 @@ async function textsOf(
     const rows = hits.filter(({ hit }) => hit.table === place).map(({ hit }) => hit.row)
     return one === undefined ? [] : [stepOf(textStatement(search, one, rows))]
   })
-  const results = await runSteps(connection, [...steps, commitStep])
+  const results = await runSteps(connection, [...steps, ...ending])
   return new Map(
-    results.flatMap((rows, index) =>
-      rows.map(row => [hitKey({ table: places[index] ?? 0, row: row[0] ?? '' }), row] as const),
-    ),
+    results.flatMap((rows, index) => rows.map(row => [hitKey(places[index] ?? 0, row[0] ?? ''), row] as const)),
   )
 }
 

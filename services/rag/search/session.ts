@@ -6,14 +6,14 @@ import type { Step } from '../../postgres/run.ts'
 import type { Setting } from './vector-arm.ts'
 
 /** The longest that one statement of a search may take. */
-const statementTimeoutMs = 30_000
+export const statementTimeoutMs = 30_000
 /** Between the statements of a search nothing is waited for but this server. */
 const idleTimeoutMs = 10_000
 
 /** Compiling a plan takes longer than running it. */
-const common: readonly Setting[] = [
+const commonWith = (timeoutMs: number): readonly Setting[] => [
   ['transaction_read_only', 'on'],
-  ['statement_timeout', String(statementTimeoutMs)],
+  ['statement_timeout', String(timeoutMs)],
   ['idle_in_transaction_session_timeout', String(idleTimeoutMs)],
   // Configured filters have been read so.
   ['standard_conforming_strings', 'on'],
@@ -30,7 +30,8 @@ export const moreSettings = (settings: readonly Setting[]): Step => ({
 })
 
 /** Settings until the transaction ends. Steps that run together without BEGIN are one transaction. */
-export const settingsStep = (settings: readonly Setting[] = []): Step => moreSettings([...common, ...settings])
+export const settingsStep = (settings: readonly Setting[] = [], timeoutMs = statementTimeoutMs): Step =>
+  moreSettings([...commonWith(timeoutMs), ...settings])
 
 export const commitStep: Step = { text: 'COMMIT', values: [], isUnnamed: true }
 export const beginStep: Step = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [], isUnnamed: true }

@@ -43,6 +43,8 @@ type RowIdentity = {
   readonly tie: string
   /** A condition that finds rows by the values of their `rowExpression`. */
   readonly find: (rows: readonly string[], parameters: Parameters) => string
+  /** Whether no two rows have the same id. */
+  readonly hasUniqueIds: boolean
 }
 
 export type DescribedTable = {
@@ -136,6 +138,9 @@ function identityOf({ idColumn }: TableSettings, { kind, hasChildren, columns }:
   const own = columns.find(({ name, isReadable }) => name === idColumn && isReadable)
   if (!hasPlaces) return own && identityByColumn(own)
   const place = placeOf(kind === 'p' || hasChildren)
+  const key = columns.filter(one => one.keyPlace > 0).toSorted((one, other) => one.keyPlace - other.keyPlace)
+  // Children have keys of their own.
+  const isKeyUnique = kind === 'p' || !hasChildren
   const named = (keys: readonly CatalogColumn[]) => keys.map(({ name }) => `t.${quoteIdentifier(name)}`)
   if (own !== undefined) {
     const [name = ''] = named([own])
@@ -143,10 +148,10 @@ function identityOf({ idColumn }: TableSettings, { kind, hasChildren, columns }:
       ...place,
       columns: [...place.columns, name],
       id: `coalesce(${name}::pg_catalog.text, ${place.row})`,
+      hasUniqueIds: isKeyUnique && key.length === 1 && key[0]?.name === idColumn,
       warnings: [],
     }
   }
-  const key = columns.filter(one => one.keyPlace > 0).toSorted((one, other) => one.keyPlace - other.keyPlace)
   const missing = `has no column ${idColumn}; `
   if (key.length > 0 && key.every(({ isReadable }) => isReadable)) {
     const names = named(key)
@@ -155,12 +160,15 @@ function identityOf({ idColumn }: TableSettings, { kind, hasChildren, columns }:
       ...place,
       columns: [...place.columns, ...names],
       id,
+      // Of several columns, ids are joined by commas.
+      hasUniqueIds: isKeyUnique && key.length === 1,
       warnings: [`${missing}its primary key identifies documents`],
     }
   }
   return {
     ...place,
     id: place.row,
+    hasUniqueIds: true,
     warnings: [`${missing}ctid identifies documents, and changes with each update of a row`],
   }
 }
@@ -178,12 +186,13 @@ function identityByColumn(column: CatalogColumn): Identity {
       array === undefined
         ? `${text} = ANY (${parameters.add(arrayLiteral(rows), 'pg_catalog.text[]')})`
         : `${name} = ANY (${parameters.add(arrayLiteral(rows), array)})`,
+    hasUniqueIds: false,
     warnings: [],
   }
 }
 
 /** Rows by where they are, which stays the same within a snapshot. With partitions or children a ctid is not unique. */
-function placeOf(hasSeveral: boolean): Omit<Identity, 'id' | 'warnings'> {
+function placeOf(hasSeveral: boolean): Omit<Identity, 'id' | 'hasUniqueIds' | 'warnings'> {
   const own = 't.ctid::pg_catalog.text'
   const find = (rows: readonly string[], parameters: Parameters) =>
     `t.ctid = ANY (${parameters.add(arrayLiteral(rows), 'pg_catalog.tid[]')})`

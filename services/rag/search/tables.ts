@@ -8,6 +8,7 @@ import type { TableFilter, TableSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
 import { catalogIndexes, catalogTable, indexesStatement, tableStatement } from './catalog.ts'
 import { conditionOf } from './conditions.ts'
+import { Kept } from './kept.ts'
 import { Parameters } from './parameters.ts'
 import { type DescribedTable, describeTable, shownName, type VectorIndex, withIndexes } from './table.ts'
 import type { RunStatement, SearchedTable } from './types.ts'
@@ -36,13 +37,17 @@ const keptMs = 60_000
 
 export class Tables<Lexical> {
   readonly #options: Options<Lexical>
-  #known: readonly SearchableTable<Lexical>[] | undefined
-  #knownUntil = 0
-  #reading: Promise<readonly SearchableTable<Lexical>[]> | undefined
+  readonly #kept: Kept<readonly SearchableTable<Lexical>[]>
   #warned = new Set<string>()
 
   constructor(options: Options<Lexical>) {
     this.#options = options
+    const { logger, now } = options
+    this.#kept = new Kept({
+      read: before => this.#read(before ?? []),
+      ...{ keptMs, now },
+      onFailure: error => logger.warn({ err: error }, 'reading the description of the tables failed'),
+    })
   }
 
   /**
@@ -50,27 +55,20 @@ export class Tables<Lexical> {
    * @throws RagError, DatabaseError, ConnectionFailure
    */
   get(): Promise<readonly SearchableTable<Lexical>[]> {
-    if (this.#known === undefined) return this.read()
-    if (this.#options.now() >= this.#knownUntil) this.read().catch(() => {})
-    return Promise.resolve(this.#known)
+    return this.#kept.get()
   }
 
   /** The next search reads them first. */
   forget(): void {
-    this.#knownUntil = 0
-    this.#known = undefined
+    this.#kept.forget()
   }
 
   /** Reads them now, once for all who wait: not for the signal of one of them. */
   read(): Promise<readonly SearchableTable<Lexical>[]> {
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined
-    })
-    return this.#reading
+    return this.#kept.read()
   }
 
-  async #read(): Promise<readonly SearchableTable<Lexical>[]> {
-    const before = this.#last
+  async #read(before: readonly SearchableTable<Lexical>[]): Promise<readonly SearchableTable<Lexical>[]> {
     const found: SearchableTable<Lexical>[] = []
     for (const [place, settings] of this.#options.settings.entries()) {
       const described = await describe(settings, this.#options)
@@ -80,13 +78,8 @@ export class Tables<Lexical> {
       found.push({ described, filter: settings.filter, lexical })
     }
     this.#warn(found.flatMap(({ described }) => described.warnings))
-    this.#last = found
-    this.#known = found
-    this.#knownUntil = this.#options.now() + keptMs
     return found
   }
-
-  #last: readonly SearchableTable<Lexical>[] = []
 
   /** Each once, until it has gone. */
   #warn(warnings: readonly string[]): void {

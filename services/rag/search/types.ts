@@ -35,6 +35,8 @@ export type SearchRequest = {
   readonly query: string
   readonly filter: Filter | undefined
   readonly topN: number
+  /** Of the request that the search is part of, if it has a time limit. */
+  readonly timeoutMs?: number
 }
 
 export type FoundDocument = {
@@ -47,7 +49,14 @@ export type FoundDocument = {
 }
 
 /** `warnings`: what was not searched as it should be, such as a table without an index. */
-export type SearchResult = { readonly documents: readonly FoundDocument[]; readonly warnings: readonly string[] }
+export type SearchResult = {
+  readonly documents: readonly FoundDocument[]
+  readonly warnings: readonly string[]
+  /** Rows that the filters accept may have been missed: an exact scan took too long. */
+  readonly isIncomplete: boolean
+  /** Of the models that embedded the query and reranked the documents. */
+  readonly tokensUsed: number
+}
 
 export type SearchHealth = {
   readonly reachable: boolean

@@ -1,5 +1,6 @@
 /** The vector arm: SQL of the rows nearest to a vector, exactly or by an index, and the settings of the index. Pure. */
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
+import { ownName } from './own-names.ts'
 import type { DescribedTable, Operator, VectorColumn, VectorIndex } from './table.ts'
 import type { FilterCondition } from './types.ts'
 
@@ -10,8 +11,12 @@ export type VectorPlan =
       readonly kind: 'approximate'
       readonly index: VectorIndex
       readonly settings: readonly Setting[]
+      /** Ends the settings that would hold for other statements. */
+      readonly after: readonly Setting[]
       readonly scanned: number
       readonly needed: number
+      /** The filter is part of the scan, which then finds the first rows that pass it. */
+      readonly isFilterWithin: boolean
     }
 
 export type Setting = readonly [name: string, value: string]
@@ -19,21 +24,19 @@ export type Setting = readonly [name: string, value: string]
 /** What is given beside `row_key`, `score` and `similarity`: the id and the text of each row. */
 type Wanted = { readonly limit: number; readonly hasTexts: boolean }
 
-/** No column of a table is likely to have such a name. */
-const [distanceName, similarityName, acceptedName] = ['"~distance"', '"~similarity"', '"~accepted"']
-
 type Conditions = { readonly condition: FilterCondition; readonly indexed: FilterCondition }
 
 /**
  * The first parameter of `vectorSql`, in pgvector's binary form: the number of dimensions and zero in 16 bits each, then the numbers. It is a fifth of the text, and of the column's own type: a cast
  * would be made for every row.
  */
-export function vectorParameter(vector: readonly number[], { type }: VectorColumn): { readonly binary: Buffer } {
+export function vectorParameter(vector: ArrayLike<number>, { type }: VectorColumn): { readonly binary: Buffer } {
   const width = type === 'halfvec' ? 2 : 4
   const binary = Buffer.alloc(4 + width * vector.length)
   const view = new DataView(binary.buffer, binary.byteOffset)
   view.setUint16(0, vector.length)
-  for (const [place, number] of vector.entries()) {
+  for (let place = 0; place < vector.length; place++) {
+    const number = vector[place] ?? 0
     if (type === 'halfvec') view.setFloat16(4 + width * place, number)
     else view.setFloat32(4 + width * place, number)
   }
@@ -41,11 +44,11 @@ export function vectorParameter(vector: readonly number[], { type }: VectorColum
 }
 
 /** More is better. By cosine it is the similarity. */
-const scores: Readonly<Record<Operator, string>> = {
-  '<=>': `1 - ${distanceName}`,
-  '<#>': `- ${distanceName}`,
-  '<->': `1 / (1 + ${distanceName})`,
-  '<+>': `1 / (1 + ${distanceName})`,
+const scores: Readonly<Record<Operator, (distance: string) => string>> = {
+  '<=>': distance => `1 - ${distance}`,
+  '<#>': distance => `- ${distance}`,
+  '<->': distance => `1 / (1 + ${distance})`,
+  '<+>': distance => `1 / (1 + ${distance})`,
 }
 
 const operatorOf = (plan: VectorPlan, { vector }: DescribedTable): Operator =>
@@ -65,6 +68,8 @@ export function vectorSql(
   const { table, identity } = described
   const column = described.vector
   const operator = operatorOf(plan, described)
+  const [distanceName, similarityName] = [ownName(table, 'distance'), ownName(table, 'similarity')]
+  const acceptedName = ownName(table, 'accepted')
   const place = `$1::${column.schema}.${column.type}`
   const distanceBy = (by: Operator) => {
     const distance = `${column.expression} OPERATOR(${column.schema}.${by}) ${place}`
@@ -79,7 +84,8 @@ export function vectorSql(
   const order = isExact
     ? `${distance}, ${identity.tie}`
     : `${plan.index.expression} OPERATOR(${column.schema}.${operator}) ${place}::${column.schema}.${plan.index.type}`
-  const isAccepted = isExact || condition === undefined ? '' : ` AND ${acceptedName}`
+  const isWithin = isExact || plan.isFilterWithin
+  const isAccepted = isWithin || condition === undefined ? '' : ` AND ${acceptedName}`
   const content = `t.${quoteIdentifier(table.textColumn)}`
   const isCosine = operator === '<=>'
   // What is made of these columns is made for the rows that are found only.
@@ -92,12 +98,12 @@ export function vectorSql(
   ])
   const shown = [
     `${table.rowExpression} AS row_key`,
-    `${scores[operator]} AS score`,
-    `${isCosine ? scores['<=>'] : similarityName} AS similarity`,
+    `${scores[operator](distanceName)} AS score`,
+    `${isCosine ? scores['<=>'](distanceName) : similarityName} AS similarity`,
     `${isAccepted === '' ? 'NULL' : 'count(*) OVER ()'} AS accepted`,
     ...(hasTexts ? [`${table.idExpression} AS id`, `${content}::pg_catalog.text AS content`] : []),
   ]
-  const inner = isExact ? condition : indexed
+  const inner = isWithin ? condition : indexed
   const filter = [`${column.expression} IS NOT NULL`, ...(inner === undefined ? [] : [inner])].join(' AND ')
   // Materialized, and ordered by a sum: else the planner would believe in the order of the index.
   return `WITH nearest AS MATERIALIZED (
@@ -146,7 +152,16 @@ export function vectorPlan(
   const scanned = isFiltered ? Math.max(candidates, wanted) : limit
   const expected = scanned * Math.min(1, matching / Math.max(1, all))
   const needed = isFiltered ? Math.ceil(Math.max(limit / surplus, leastDensity * expected)) : limit
-  return { kind: 'approximate', index, settings, scanned, needed }
+  return { kind: 'approximate', index, settings, after: settingsOfExact, scanned, needed, isFilterWithin: false }
+}
+
+/** Where exact scans take too long: the first rows that the index meets and the filter accepts. undefined: there is no index. */
+export function indexPlan({ vector, pgvector }: DescribedTable, { all }: Size, limit: number): VectorPlan | undefined {
+  const [index] = vector.indexes
+  if (index === undefined) return undefined
+  const settings = [...indexSettings(index, pgvector, mostScanned / 2, candidatesFor(all)), readsIndex, ...readsNoOther]
+  const after = [...settingsOfExact, ...readsNoOther.map(([name]) => [name, 'on'] as const)]
+  return { kind: 'approximate', index, settings, after, scanned: limit, needed: 0, isFilterWithin: true }
 }
 
 /** From this version an index scan can go on until enough rows have passed the filter. */
@@ -163,6 +178,12 @@ const leastProbes = 10
 
 /** Postgres does not count what it costs to read vectors that are stored out of line, and would rather read a whole table of ten thousand. */
 const readsIndex: Setting = ['enable_seqscan', 'off']
+
+/** Rows of the filter by its own index, sorted, would be the exact scan again. */
+const readsNoOther: readonly Setting[] = [
+  ['enable_bitmapscan', 'off'],
+  ['enable_sort', 'off'],
+]
 
 /** Ends `readsIndex`. */
 export const settingsOfExact: readonly Setting[] = [['enable_seqscan', 'on']]

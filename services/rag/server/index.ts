@@ -24,7 +24,10 @@ type ServerParts = {
   readonly now: () => number
   readonly tls: Certificate | undefined
   /** As they are now. */
-  readonly settings: () => Pick<ServerSettings, 'host' | 'allowedHosts' | 'requestTimeoutMs' | 'cors'>
+  readonly settings: () => Pick<
+    ServerSettings,
+    'host' | 'allowedHosts' | 'requestTimeoutMs' | 'streamTimeoutMs' | 'cors'
+  >
 }
 
 const maximumBodyBytes = 1_048_576
@@ -59,6 +62,7 @@ function routesOf({ pipelines, metrics, logger, now, settings }: ServerParts) {
   const health = new HealthChecks(pipelines, now)
   const onWarning = warnOnce(logger)
   const timeoutMs = () => settings().requestTimeoutMs
+  const streamTimeoutMs = () => settings().streamTimeoutMs
   const statsOf = (name: string, description: string) => {
     const { embedding, prompt, completion } = metrics.tokensOf(name)
     return {
@@ -70,7 +74,7 @@ function routesOf({ pipelines, metrics, logger, now, settings }: ServerParts) {
   const summaries = () => pipelines.all().map(({ settings: { name, description } }) => ({ name, description }))
   const get = (path: string, answer: Answer) => getRoutes(path, answer)
   const query: Answer = ({ parameters: { name = '' }, ...incoming }) =>
-    answerQuery({ pipelines, metrics, logger, timeoutMs, onWarning }, name, incoming)
+    answerQuery({ pipelines, metrics, logger, timeoutMs, streamTimeoutMs, onWarning }, name, incoming)
   return [
     ...get('/v1/openapi.json', () => jsonAnswer(200, openApi)),
     ...get('/v1/live', () => jsonAnswer(200, { status: 'ok' })),
@@ -97,7 +101,7 @@ const unread: Record<UnreadRequest, readonly [status: number, message: string]> 
 function corsOf({ cors }: Pick<ServerSettings, 'cors'>): CorsRules | undefined {
   if (cors === undefined) return undefined
   const origins = cors.allowedOrigins.includes('*') ? undefined : cors.allowedOrigins
-  return { origins, methods: 'GET, HEAD, POST, OPTIONS', exposedHeaders: 'Link, Retry-After' }
+  return { origins, methods: 'GET, HEAD, POST, OPTIONS', exposedHeaders: 'Link, Retry-After, Search-Incomplete' }
 }
 
 /**

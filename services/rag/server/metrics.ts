@@ -3,13 +3,16 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { PoolFigures } from '../../postgres/pool.ts'
 import type { PipelineSet } from '../pipelines.ts'
 
-type TokenKind = 'embedding' | 'prompt' | 'completion'
+type TokenKind = 'embedding' | 'rerank' | 'prompt' | 'completion'
+
+const noTokens = { embedding: 0, rerank: 0, prompt: 0, completion: 0 }
 export type ProviderRole = 'embedding' | 'completion' | 'rerank'
 
 /** What requests report. */
 export type RequestMetrics = {
   request(pipeline: string, outcome: string, seconds: number): void
   stage(pipeline: string, stage: 'embed' | 'search' | 'answer', seconds: number): void
+  incomplete(pipeline: string): void
 }
 
 /** What pipelines report of their providers. */
@@ -20,6 +23,14 @@ export type ProviderMetrics = {
 }
 
 type TokenCounts = Readonly<Record<TokenKind, number>>
+
+type Labels = Readonly<Partial<Record<string, string | number>>>
+
+/** A metric with the label `pipeline`. */
+type OfPipelines = {
+  get(): Promise<{ readonly values: readonly { readonly labels: Labels }[] }>
+  remove(labels: Labels): void
+}
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 
@@ -49,7 +60,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   })
   readonly #tokens = new Counter({
     name: 'rag_tokens_total',
-    help: 'Tokens of providers: of texts embedded (estimated), and of prompts and completions as the provider counts them',
+    help: 'Tokens of providers, as they count them: of queries embedded (estimated if the provider reports none), documents reranked, prompts and completions',
     labelNames: ['pipeline', 'kind'],
     ...this.#registers,
   })
@@ -59,6 +70,12 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
     labelNames: ['pipeline', 'role', 'kind'],
     ...this.#registers,
   })
+  readonly #incomplete = new Counter({
+    name: 'rag_incomplete_searches_total',
+    help: 'Searches that were answered from what an index finds first, since an exact one took too long',
+    labelNames: ['pipeline'],
+    ...this.#registers,
+  })
   readonly #reloads = new Counter({
     name: 'rag_configuration_reloads_total',
     help: 'Reloads of the configuration, by result: applied or refused',
@@ -66,7 +83,10 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
     ...this.#registers,
   })
 
-  constructor(pipelines: () => PipelineSet) {
+  readonly #pipelines: () => Pick<PipelineSet, 'has'>
+
+  constructor(pipelines: () => Pick<PipelineSet, 'all' | 'has' | 'inFlight'>) {
+    this.#pipelines = pipelines
     const gauge = (name: string, help: string, read: (figures: PoolFigures, pipeline: string) => number) =>
       new Gauge({
         name,
@@ -86,22 +106,31 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
     gauge('rag_db_pool_waiting', 'Queries that wait for a connection', ({ waiting }) => waiting)
   }
 
-  request(pipeline: string, outcome: string, duration: number): void {
+  /** Those that no pipeline has, or none any more, are counted without a name. */
+  request(name: string, outcome: string, duration: number): void {
+    const pipeline = this.#isThere(name) ? name : ''
     this.#requests.inc({ pipeline, outcome })
     this.#durations.observe({ pipeline }, duration)
   }
 
   stage(pipeline: string, stage: 'embed' | 'search' | 'answer', duration: number): void {
+    if (!this.#isThere(pipeline)) return
     this.#stages.observe({ pipeline, stage }, duration)
   }
 
+  incomplete(pipeline: string): void {
+    if (this.#isThere(pipeline)) this.#incomplete.inc({ pipeline })
+  }
+
   tokens(pipeline: string, kind: TokenKind, count: number): void {
+    if (!this.#isThere(pipeline)) return
     this.#tokens.inc({ pipeline, kind }, count)
-    const counts = this.#tokensOf.get(pipeline) ?? { embedding: 0, prompt: 0, completion: 0 }
+    const counts = this.#tokensOf.get(pipeline) ?? noTokens
     this.#tokensOf.set(pipeline, { ...counts, [kind]: counts[kind] + count })
   }
 
   providerError(pipeline: string, role: ProviderRole, kind: string): void {
+    if (!this.#isThere(pipeline)) return
     this.#providerErrors.inc({ pipeline, role, kind })
   }
 
@@ -109,8 +138,34 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
     this.#reloads.inc({ result: isApplied ? 'applied' : 'refused' })
   }
 
-  /** Since the server started; a reload does not reset them. */
+  /** Removes all that is counted of a pipeline that a reload has removed. What its last requests report after that is not kept. */
+  async forget(pipeline: string): Promise<void> {
+    this.#tokensOf.delete(pipeline)
+    const all: readonly OfPipelines[] = [
+      this.#requests,
+      this.#durations,
+      this.#stages,
+      this.#tokens,
+      this.#providerErrors,
+      this.#incomplete,
+    ]
+    for (const metric of all) {
+      const { values } = await metric.get()
+      for (const { labels } of values) {
+        if (labels.pipeline !== pipeline || this.#isThere(pipeline)) continue
+        // A bucket is not a label that a histogram is observed with.
+        const { le: _, ...own } = labels
+        metric.remove(own)
+      }
+    }
+  }
+
+  /** Since the server started, or since a reload added the pipeline; other reloads do not reset them. */
   tokensOf(pipeline: string): TokenCounts {
-    return this.#tokensOf.get(pipeline) ?? { embedding: 0, prompt: 0, completion: 0 }
+    return this.#tokensOf.get(pipeline) ?? noTokens
+  }
+
+  #isThere(pipeline: string): boolean {
+    return this.#pipelines().has(pipeline)
   }
 }

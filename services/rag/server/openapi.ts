@@ -27,6 +27,12 @@ const answer = (description: string, schema: Schema, headers: Schema = {}) => ({
   content: { 'application/json': { schema } },
 })
 const error = (description: string, headers: Schema = {}) => answer(description, reference('Error'), headers)
+const searchIncomplete = {
+  'Search-Incomplete': {
+    description: 'The search took too long, and some of the rows that the filter accepts were not searched',
+    schema: { type: 'string', enum: ['true'] },
+  },
+}
 const retryAfter = { 'Retry-After': { description: 'Seconds to wait', schema: { type: 'integer' } } }
 
 const get = (operationId: string, summary: string, ok: object) => ({
@@ -46,7 +52,7 @@ const queryOperation = {
   responses: {
     200: {
       description: 'The answer, or a stream of it',
-      headers: serviceLink,
+      headers: { ...serviceLink, ...searchIncomplete },
       content: {
         'application/json': { schema: reference('Answer') },
         'text/event-stream': { schema: reference('StreamEvent') },
@@ -56,6 +62,7 @@ const queryOperation = {
     403: error('FORBIDDEN: the server is for this machine only, and Host is not in server.allowed_hosts'),
     404: error('PIPELINE_NOT_FOUND'),
     405: error('METHOD_NOT_ALLOWED'),
+    408: error('INVALID_REQUEST: the body is too slow'),
     413: error('REQUEST_TOO_LARGE: the body has more than 1 MiB'),
     415: error('INVALID_REQUEST: the body is not application/json'),
     500: error('EXECUTION_ERROR: the database or a provider failed. INTERNAL_ERROR: unexpected'),
@@ -146,7 +153,7 @@ const schemas = {
     {
       answer: text('By the language model'),
       sources: list(reference('Source'), 'Only with include_sources; the best first'),
-      tokens_used: integer('Of the language model, prompt and answer'),
+      tokens_used: integer('Of the embedding, of reranking, and of prompt and answer'),
     },
     ['answer', 'tokens_used'],
   ),

@@ -2,12 +2,13 @@
 import type { Logger } from 'pino'
 import { readJsonBody } from '../../http/json-body.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import { RagError, SlowBodyError } from '../errors.ts'
 import type { Lease, Pipeline, PipelineSet } from '../pipelines.ts'
 import { reasonOf } from '../provider-errors.ts'
 import { parseQuery, type Query } from '../request/body.ts'
 import type { FoundDocument, SearchResult } from '../search/types.ts'
 import { jsonAnswer, ragErrorOf, renderError } from './answers.ts'
-import { Deadline } from './deadline.ts'
+import { answerDeadline, Deadline, shownMs } from './deadline.ts'
 import type { RequestMetrics } from './metrics.ts'
 import { type Ended, streamAnswer } from './stream.ts'
 
@@ -17,6 +18,8 @@ type QueryParts = {
   readonly logger: Logger
   /** Of a request until its answer, of a stream until its next event. */
   readonly timeoutMs: () => number
+  /** Of a whole stream. */
+  readonly streamTimeoutMs: () => number
   /** Called with what a search could not do as it should. */
   readonly onWarning: (pipeline: string, warning: string) => void
 }
@@ -25,43 +28,80 @@ type Incoming = { readonly head: RequestHead; readonly body: IncomingBody; reado
 
 const sourceOf = ({ id, content, score }: FoundDocument) => ({ id, content, score })
 
+/** The contract's answer has no place for it. */
+const incomplete = ['Search-Incomplete', 'true'] as const
+
+/** A body of 1 MiB takes so long at 100 kB/s. */
+const longestBodyMs = 10_000
+
+/**
+ * Reads the body of a query before the query counts as one of its pipeline: clients that send slowly keep no others out.
+ * @throws RagError, JsonBodyError, HttpError; what the client's signal is aborted with
+ */
+async function readQuery({ head, body, signal }: Incoming, timeoutMs: number): Promise<Query> {
+  const ms = Math.min(longestBodyMs, timeoutMs)
+  const deadline = new Deadline(signal, ms, new SlowBodyError(`the body did not arrive within ${shownMs(ms)}`))
+  try {
+    return parseQuery(await deadline.race(readJsonBody(head, body)))
+  } finally {
+    deadline.end()
+  }
+}
+
+const wholeStream = (ms: number): [ms: number, error: RagError] => [
+  ms,
+  new RagError('REQUEST_TIMEOUT', `the answer was not complete within ${shownMs(ms)}`),
+]
+
+const withTokens = (ended: Ended, more: number): Ended =>
+  'tokensUsed' in ended ? { tokensUsed: ended.tokensUsed + more } : ended
+
 /** One request to a pipeline, from its lease to its end. */
 class QueryRequest {
   readonly #parts: QueryParts
   readonly #lease: Lease
   readonly #deadline: Deadline
-  readonly #began = performance.now()
+  readonly #began: number
   #isOver = false
 
-  constructor(parts: QueryParts, lease: Lease, client: AbortSignal) {
+  constructor(parts: QueryParts, lease: Lease, client: AbortSignal, began: number) {
     this.#parts = parts
     this.#lease = lease
-    this.#deadline = new Deadline(client, parts.timeoutMs())
+    this.#began = began
+    this.#deadline = answerDeadline(client, parts.timeoutMs(), performance.now() - began)
   }
 
   get #pipeline(): Pipeline {
     return this.#lease.pipeline
   }
 
-  async answer({ head, body, signal }: Incoming): Promise<HttpResponse> {
+  async answer(query: Query, signal: AbortSignal): Promise<HttpResponse> {
     try {
-      const query = parseQuery(await this.#deadline.race(readJsonBody(head, body)))
-      const { documents, warnings } = await this.#search(query)
+      const { documents, warnings, isIncomplete, tokensUsed: ofSearch } = await this.#search(query)
       for (const warning of warnings) this.#parts.onWarning(this.#pipeline.settings.name, warning)
       const question = { query: query.query, history: query.messages, documents }
+      const headers = isIncomplete ? [incomplete] : []
+      if (isIncomplete) this.#parts.metrics.incomplete(this.#pipeline.settings.name)
       if (query.stream) {
+        this.#deadline.endAfter(...wholeStream(this.#parts.streamTimeoutMs()))
         const texts = this.#pipeline.answerStream(question, this.#deadline.signal)
-        return await streamAnswer(texts, this.#deadline, ended => this.#end(ended, signal))
+        const onEnd = (ended: Ended) => this.#end(withTokens(ended, ofSearch), signal)
+        return await streamAnswer(texts, this.#deadline, onEnd, headers)
       }
       const answered = this.#pipeline.answer(question, this.#deadline.signal)
-      const { answer, tokensUsed } = await this.#timed('answer', answered)
+      const { answer, tokensUsed: ofAnswer } = await this.#timed('answer', answered)
+      const tokensUsed = ofSearch + ofAnswer
       this.#end({ tokensUsed }, signal)
       const sources = query.include_sources && this.#pipeline.settings.allowSources
-      return jsonAnswer(200, {
-        answer,
-        ...(sources && { sources: documents.map(sourceOf) }),
-        tokens_used: tokensUsed,
-      })
+      return jsonAnswer(
+        200,
+        {
+          answer,
+          ...(sources && { sources: documents.map(sourceOf) }),
+          tokens_used: tokensUsed,
+        },
+        headers,
+      )
     } catch (error) {
       this.#end({ error }, signal)
       return renderError(error)
@@ -70,7 +110,10 @@ class QueryRequest {
 
   async #search({ query, filter, top_n }: Query): Promise<SearchResult> {
     const topN = top_n ?? this.#pipeline.settings.topN
-    return await this.#timed('search', this.#pipeline.search({ query, filter, topN }, this.#deadline.signal))
+    return await this.#timed(
+      'search',
+      this.#pipeline.search({ query, filter, topN, timeoutMs: this.#parts.timeoutMs() }, this.#deadline.signal),
+    )
   }
 
   async #timed<T>(stage: 'search' | 'answer', work: Promise<T>): Promise<T> {
@@ -87,21 +130,31 @@ class QueryRequest {
     this.#isOver = true
     this.#deadline.end()
     this.#lease.release()
-    const { name } = this.#pipeline.settings
-    const seconds = (performance.now() - this.#began) / 1_000
-    const error = 'error' in ended ? ended.error : undefined
-    const refusal = error === undefined ? undefined : renderError(error)
-    const code = error === undefined ? undefined : client.aborted ? 'CLIENT_GONE' : codeOf(error, refusal)
-    this.#parts.metrics.request(name, code ?? 'OK', seconds)
-    const line = { pipeline: name, milliseconds: Math.round(seconds * 1_000), code }
-    const { logger } = this.#parts
-    if ('tokensUsed' in ended) logger.info({ ...line, tokens: ended.tokensUsed }, 'query answered')
-    else if (client.aborted) logger.info(line, 'the client is gone')
-    else if ((refusal?.status ?? 500) < 500)
-      logger.info({ ...line, reason: ragErrorOf(error).message }, 'query refused')
-    else if (code === 'INTERNAL_ERROR') logger.error({ ...line, err: error }, 'query failed')
-    else logger.error({ ...line, reason: reasonOf(ragErrorOf(error)) }, 'query failed')
+    report(this.#parts, { name: this.#pipeline.settings.name, began: this.#began, ended, client })
   }
+}
+
+type Over = {
+  readonly name: string
+  readonly began: number
+  readonly ended: Ended
+  readonly client: AbortSignal
+}
+
+/** Counts and logs a request that is over. */
+function report({ metrics, logger }: QueryParts, { name, began, ended, client }: Over): void {
+  const seconds = (performance.now() - began) / 1_000
+  const error = 'error' in ended ? ended.error : undefined
+  const refusal = error === undefined ? undefined : renderError(error)
+  const code = error === undefined ? undefined : client.aborted ? 'CLIENT_GONE' : codeOf(error, refusal)
+  metrics.request(name, code ?? 'OK', seconds)
+  const line = { pipeline: name, milliseconds: Math.round(seconds * 1_000), code }
+  if ('tokensUsed' in ended) logger.info({ ...line, tokens: ended.tokensUsed }, 'query answered')
+  else if (client.aborted) logger.info(line, 'the client is gone')
+  else if ((refusal?.status ?? 500) < 500 || code === 'OVERLOADED')
+    logger.info({ ...line, reason: ragErrorOf(error).message }, 'query refused')
+  else if (code === 'INTERNAL_ERROR') logger.error({ ...line, err: error }, 'query failed')
+  else logger.error({ ...line, reason: reasonOf(ragErrorOf(error)) }, 'query failed')
 }
 
 /** As the answer has it. */
@@ -112,14 +165,23 @@ function codeOf(error: unknown, refusal: HttpResponse | undefined): string {
 }
 
 export async function answerQuery(parts: QueryParts, name: string, incoming: Incoming): Promise<HttpResponse> {
-  let lease: Lease
+  const began = performance.now()
+  const { signal } = incoming
   try {
-    lease = parts.pipelines.lease(name)
+    parts.pipelines.check(name)
   } catch (error) {
-    const { code } = ragErrorOf(error)
-    // Names that clients make up are no labels.
-    parts.metrics.request(code === 'PIPELINE_NOT_FOUND' ? '' : name, code, 0)
+    // Names that clients make up are no labels, and are not logged.
+    parts.metrics.request('', ragErrorOf(error).code, 0)
     return renderError(error)
   }
-  return await new QueryRequest(parts, lease, incoming.signal).answer(incoming)
+  let query: Query
+  let lease: Lease
+  try {
+    query = await readQuery(incoming, parts.timeoutMs())
+    lease = parts.pipelines.lease(name)
+  } catch (error) {
+    report(parts, { name, began, ended: { error }, client: signal })
+    return renderError(error)
+  }
+  return await new QueryRequest(parts, lease, signal, began).answer(query, signal)
 }

@@ -22,7 +22,7 @@ const pipelineText = (name: string, more = '') => `
     rag_llm: { provider: ollama, model: m }
     ${more}`
 const server =
-  'server: { port: 0, allowed_hosts: [RAG.example], request_timeout: 300ms, cors: { enabled: true, allowed_origins: [https://app.example] } }'
+  'server: { port: 0, allowed_hosts: [RAG.example], request_timeout: 300ms, stream_timeout: 800ms, cors: { enabled: true, allowed_origins: [https://app.example] } }'
 
 const failing = (error: unknown) => async (): Promise<void> => {
   throw error
@@ -91,7 +91,7 @@ const refused = async (response: Response) => {
 describe('a query', () => {
   test('is answered, with sources only where they are asked for and allowed', async () => {
     behave()
-    expect(await (await post({ query: 'Is it?' })).json()).toEqual({ answer: 'Yes, it is.', tokens_used: 42 })
+    expect(await (await post({ query: 'Is it?' })).json()).toEqual({ answer: 'Yes, it is.', tokens_used: 49 })
     const filter = { conditions: [{ column: 'lang', operator: '=', value: 'en' }] }
     const messages = [{ role: 'user', content: 'Hello' }]
     const whole = await post({ query: 'Is it?', include_sources: true, top_n: 1, filter, messages })
@@ -99,9 +99,12 @@ describe('a query', () => {
     expect(await whole.json()).toEqual({
       answer: 'Yes, it is.',
       sources: [{ id: 'a', content: 'text of a', score: 0.5 }],
-      tokens_used: 42,
+      tokens_used: 49,
     })
-    expect(docs.searched.at(-1)).toEqual({ query: 'Is it?', topN: 1, filter: { ...filter, logic: 'AND' } })
+    expect(docs.searched.at(-1)).toEqual({
+      ...{ query: 'Is it?', topN: 1, timeoutMs: 300 },
+      filter: { ...filter, logic: 'AND' },
+    })
     expect(asked.at(-1)).toMatchObject({ query: 'Is it?', history: messages, documents: [document('a')] })
     expect(await (await post({ query: 'x', include_sources: true }, { name: 'closed' })).json()).not.toHaveProperty(
       'sources',
@@ -208,6 +211,29 @@ describe('a query', () => {
     expect((await post({ query: 'x' }, { name: 'narrow' })).status).toBe(200)
   })
 
+  test.each([false, true])('that was not searched whole says so in a header (stream: %s)', async stream => {
+    behave()
+    const header = async (query: string) => (await post({ query, stream })).headers.get('search-incomplete')
+    expect([await header('x'), await header('incomplete')]).toEqual([null, 'true'])
+    expect(await (await fetch(`${base}/metrics`)).text()).toMatch(
+      /rag_incomplete_searches_total\{pipeline="docs"\} [12]/,
+    )
+  })
+
+  test('takes no place of its pipeline before its body is there, which has its own time limit', async () => {
+    behave()
+    const slow = connect(service.address.port, '127.0.0.1')
+    onTestFinished(() => void slow.destroy())
+    const head = 'POST /v1/pipelines/narrow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json'
+    const answer = new Promise<string>(resolve => slow.once('data', data => resolve(String(data))))
+    slow.write(`${head}\r\nContent-Length: 100\r\n\r\n{"query"`)
+    await new Promise(resolve => setTimeout(resolve, 50))
+    expect((await post({ query: 'x' }, { name: 'narrow' })).status).toBe(200)
+    expect(await answer).toMatch(/^HTTP\/1.1 408 /)
+    expect(await answer).toContain('"code":"INVALID_REQUEST","message":"the body did not arrive within 300 ms"')
+    expect(await (await fetch(`${base}/metrics`)).text()).toContain('in_flight{pipeline="narrow"} 0')
+  })
+
   test('whose client goes ends what it has begun', async () => {
     const ended = Promise.withResolvers<unknown>()
     behave({ search: (_, signal) => hang(signal).catch(ended.resolve) })
@@ -268,6 +294,23 @@ describe('a stream', () => {
     expect(await (await stream()).text()).toBe(
       `data: {"type":"chunk","content":"a"}\n\ndata: {"type":"error","error":${error}}\n\n`,
     )
+    behave()
+  })
+
+  test('that drips ends after its whole time', async () => {
+    behave({
+      pieces: async function* () {
+        for (;;) {
+          yield 'a'
+          await new Promise(resolve => setTimeout(resolve, 100))
+        }
+      },
+    })
+    const began = performance.now()
+    expect((await (await stream()).text()).split('\n\n').at(-2)).toBe(
+      'data: {"type":"error","error":{"code":"REQUEST_TIMEOUT","message":"the answer was not complete within 800 ms"}}',
+    )
+    expect(performance.now() - began).toBeLessThan(2_000)
     behave()
   })
 

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { Deadline } from './deadline.ts'
+import { answerDeadline } from './deadline.ts'
 import { type Ended, streamAnswer } from './stream.ts'
 
 test('an answer that nobody writes, since its client is gone, ends all the same', async () => {
   const client = new AbortController()
-  const deadline = new Deadline(client.signal, 60_000)
+  const deadline = answerDeadline(client.signal, 60_000, 0)
   let isOpen = true
   async function* texts(): AsyncGenerator<string, { readonly tokensUsed: number }> {
     try {

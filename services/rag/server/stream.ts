@@ -2,6 +2,7 @@
  * An answer as server-sent events. The head is sent when the first piece is there, so that what fails before is an error of its own status. After it a fault is an event, the last
  * one. The writer waits for a slow client, and the provider is no longer asked when the client is gone.
  */
+import type { HeaderList } from '../../http/headers.ts'
 import type { AnswerStream, HttpResponse } from '../../http/message.ts'
 import { RagError } from '../errors.ts'
 import { ragErrorOf } from './answers.ts'
@@ -12,11 +13,11 @@ type Texts = AsyncGenerator<string, { readonly tokensUsed: number }>
 const event = (value: object): string => `data: ${JSON.stringify(value)}\n\n`
 
 /** `Connection: keep-alive` is HTTP's own to say, and is said by Node. `X-Accel-Buffering`: nginx would hold the pieces back. */
-const headers = [
+const usualHeaders: HeaderList = [
   ['Content-Type', 'text/event-stream'],
   ['Cache-Control', 'no-cache'],
   ['X-Accel-Buffering', 'no'],
-] as const
+]
 
 /** What is said of a fault once the answer has begun. */
 function eventOf(error: unknown): string {
@@ -34,6 +35,7 @@ export async function streamAnswer(
   texts: Texts,
   deadline: Deadline,
   onEnd: (ended: Ended) => void,
+  headers: HeaderList = [],
 ): Promise<HttpResponse> {
   const { signal } = deadline
   /** Ends the request to the provider. It may hang in what it waits for, so nobody waits for it. */
@@ -57,8 +59,11 @@ export async function streamAnswer(
     signal.removeEventListener('abort', abandon)
     try {
       while (!piece.done) {
-        if (piece.value !== '' && !out.write(event({ type: 'chunk', content: piece.value }))) await out.drained()
-        // A client that reads slowly has its own limit.
+        if (piece.value !== '' && !out.write(event({ type: 'chunk', content: piece.value }))) {
+          // A client that reads slowly has its own limit.
+          deadline.pause()
+          await deadline.race(out.drained())
+        }
         deadline.restart()
         piece = await next()
       }
@@ -70,5 +75,5 @@ export async function streamAnswer(
       onEnd({ error })
     }
   }
-  return { status: 200, headers, body: undefined, stream: write }
+  return { status: 200, headers: [...usualHeaders, ...headers], body: undefined, stream: write }
 }

@@ -40,7 +40,12 @@ export function fakePipeline(settings: PipelineSettings, behaviour: Partial<Beha
     async search(request, signal) {
       searched.push(request)
       await behaviour.search?.(request, signal)
-      return { documents: documents.slice(0, request.topN), warnings: [] }
+      return {
+        documents: documents.slice(0, request.topN),
+        warnings: [],
+        isIncomplete: request.query === 'incomplete',
+        tokensUsed: 7,
+      }
     },
     async answer(question, signal) {
       let answer = ''

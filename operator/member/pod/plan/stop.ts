@@ -40,8 +40,9 @@ function isResizing({ instance, appliedSize, size }: ObservedMember): boolean {
  * a crash, is started again. What waits for it fails by a deadline of its own (operator/backup/plan/patience.ts).
  */
 export const isHeld = (observed: ObservedMember): boolean => {
-  const { instance, children, pod, held } = observed
-  if (held === undefined || !instance.spec.suspended || children.statefulSet?.spec?.replicas === 0) return false
+  const { instance, children, pod, suspensionBlock } = observed
+  if (suspensionBlock === undefined || !instance.spec.suspended || children.statefulSet?.spec?.replicas === 0)
+    return false
   const isUp = pod?.address !== undefined && !pod.terminating
   return isUp || (children.statefulSet !== undefined && volumeStateOf(observed) === 'safe')
 }

@@ -37,9 +37,6 @@ export function writeHangs(observed: ObservedMember): boolean {
 export const writeHangsMessage =
   'a small write to WAL has hung for 20 s or more: whoever commits waits for the disk; Postgres is left running'
 
-/** The reason of VolumeReady, where data on the disk are damaged. */
-export const checksumFailures = 'ChecksumFailures'
-
 /** Said of data that still serve: what to do is the user's to decide. */
 export function checksumMessage({ count, databases, lastAt }: ChecksumFailures): string {
   const last = lastAt === null ? '' : `, last at ${lastAt}`

@@ -62,7 +62,7 @@ type Given = {
   /** Another size is on its way, or another operation; and whether the size that is asked for is there. */
   progressing?: boolean
   hasSize?: boolean
-  held?: Observed['held']
+  suspensionBlock?: Observed['suspensionBlock']
 }
 
 /** A database that serves, as it is but for what is given. */
@@ -70,7 +70,7 @@ function observedOf(given: Given = {}): Observed {
   const has = (field: keyof Given) => Object.hasOwn(given, field)
   const volume = has('volume') ? given.volume : volumeOf()
   const { suspended = false, replicas = suspended ? 0 : 1, isResizing = false } = given
-  const { progressing = isResizing, hasSize = true, held } = given
+  const { progressing = isResizing, hasSize = true, suspensionBlock } = given
   const { statefulSet } = settled.children
   const conditions = progressing
     ? [{ type: 'Progressing', status: 'True' as const, reason: 'Starting', message: '', lastTransitionTime: at }]
@@ -85,7 +85,7 @@ function observedOf(given: Given = {}): Observed {
     },
     isOrphanClaim: given.isOrphanClaim ?? false,
     size: hasSize ? settled.size : undefined,
-    held,
+    suspensionBlock,
     children: {
       ...settled.children,
       claim: has('claim') ? given.claim : claim,
@@ -361,12 +361,16 @@ describe('whether Postgres is stopped', () => {
 })
 
 describe('a suspension that waits for work in Postgres', () => {
-  const waiting = { suspended: true, replicas: 1, held: { reason: 'BackupRunning', message: 'a backup is taken' } }
+  const waiting = {
+    suspended: true,
+    replicas: 1,
+    suspensionBlock: { reason: 'BackupRunning', message: 'a backup is taken' },
+  }
   const lost = { claim: theirs, volume: kept, bound: volumeOf({ name: 'pv-9' }) }
   test.each<[string, Given, boolean]>([
     ['waits', waiting, true],
     ['waits also where the volume is lost', { ...waiting, ...lost }, true],
-    ['does not wait where nothing does', { ...waiting, held: undefined }, false],
+    ['does not wait where nothing does', { ...waiting, suspensionBlock: undefined }, false],
     ['does not wait where it has begun', { ...waiting, replicas: 0 }, false],
     ['waits for a pod that is replaced', { ...waiting, pod: { ...running, terminating: true } }, true],
     ['waits for one that is down', { ...waiting, pod: down }, true],

@@ -4,11 +4,11 @@
  */
 
 import type { RefusalReason } from '../../../../instance/refusal.ts'
-import { type Finding, no, yes } from '../../../objects/conditions.ts'
+import { checksumFailures, type Finding, no, yes } from '../../../objects/conditions.ts'
 import type { VolumeRecord } from '../../../objects/instance.ts'
 import type { ObservedMember } from '../../observed.ts'
 import type { Answered } from '../../postgres/answer.ts'
-import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from '../../postgres/plan/health.ts'
+import { checksumMessage, writeHangs, writeHangsMessage } from '../../postgres/plan/health.ts'
 import { retainedMessage } from './retained.ts'
 import { unprovisionedMessage } from './unprovisioned.ts'
 import { mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from './volume-state.ts'

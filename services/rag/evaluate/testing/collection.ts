@@ -5,6 +5,7 @@ import { pino } from 'pino'
 import { connectionAddress } from '../../../postgres/address.ts'
 import { createEmbedder } from '../../../providers/embedding.ts'
 import { startProviderDouble } from '../../../providers/testing/double.ts'
+import type { Embedder } from '../../../providers/types.ts'
 import { startEmbeddingModel } from '../../../testing/embedding-model.ts'
 import type { TestPostgres } from '../../../testing/postgres.ts'
 import { startRag } from '../../index.ts'
@@ -24,11 +25,14 @@ const table = {
 }
 const depth = 110
 
+const embedderOf = (url: string): Embedder =>
+  createEmbedder({ provider: 'openai', model: 'm', apiKey: undefined, baseUrl: url, timeoutMs: 120_000 })
+
 async function loadCollection(postgres: TestPostgres, folder: string, url: string): Promise<void> {
   await load({
     address: connectionAddress(postgres.uri('postgres'), {}),
     table,
-    embedder: createEmbedder({ provider: 'openai', model: 'm', apiKey: undefined, baseUrl: url, timeoutMs: 120_000 }),
+    embedder: embedderOf(url),
     files: await sourceFiles(['corpus.jsonl'], folder),
     // Each document is one passage; the model reads its beginning.
     maximumTokens: 8_000,
@@ -39,7 +43,23 @@ async function loadCollection(postgres: TestPostgres, folder: string, url: strin
   })
 }
 
-/** undefined: the model cannot be had. `folder` has corpus.jsonl, queries.jsonl and qrels.tsv. */
+/** Vectors without an index, past the server. */
+function exactArm(postgres: TestPostgres, url: string): Arm {
+  const embedder = embedderOf(url)
+  return {
+    name: 'exact',
+    async find(query) {
+      const [vector] = await embedder.embed([query], 'query', new AbortController().signal)
+      // A sum is in the order of no index.
+      const { rows } = await postgres.run(
+        `SELECT document FROM collection ORDER BY (embedding <=> '${JSON.stringify(vector)}') + 0, document LIMIT ${depth}`,
+      )
+      return (rows as { document: string }[]).map(({ document }) => document) // as it selects them
+    },
+  }
+}
+
+/** Asks words, vectors, both, and vectors without an index. undefined: the model cannot be had. `folder` has corpus.jsonl, queries.jsonl and qrels.tsv. */
 export async function judgeOverHttp(postgres: TestPostgres, folder: string) {
   const model = await startEmbeddingModel()
   if (model === undefined) return undefined
@@ -66,7 +86,8 @@ export async function judgeOverHttp(postgres: TestPostgres, folder: string) {
       )
       const read = (name: string) => readFileSync(join(folder, name), 'utf8')
       const options = { parallel: 4, onProgress: () => {}, signal: new AbortController().signal }
-      return await evaluate(judgedQueries(read('queries.jsonl'), read('qrels.tsv')), arms, options)
+      const queries = judgedQueries(read('queries.jsonl'), read('qrels.tsv'))
+      return await evaluate(queries, [...arms, exactArm(postgres, model.url)], options)
     } finally {
       await service.stop()
     }

@@ -1,28 +1,49 @@
-/** Bytes of a file as text. What is neither UTF-8 nor marked as UTF-16 is refused: text in a wrong encoding would be loaded as garbage, and found by nobody. */
+/** Bytes of a file as text. What is neither UTF-8 nor marked as another encoding is refused: text in a wrong encoding would be loaded as garbage, and found by nobody. */
 import { LoadError } from '../errors.ts'
-
-type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be'
 
 const startsWith = (bytes: Uint8Array, ...mark: number[]) => mark.every((byte, index) => bytes[index] === byte)
 
-/** By the byte order mark; UTF-8 if there is none. */
-function encodingOf(bytes: Uint8Array, name: string): Encoding {
+/** By the byte order mark, else as the file declares; UTF-8 if there is neither. */
+function encodingOf(bytes: Uint8Array, name: string, declared: string | undefined): string {
   if (startsWith(bytes, 0xff, 0xfe, 0, 0) || startsWith(bytes, 0, 0, 0xfe, 0xff)) {
     throw new LoadError(`${name}: is UTF-32; convert it to UTF-8`)
   }
   if (startsWith(bytes, 0xff, 0xfe)) return 'utf-16le'
-  return startsWith(bytes, 0xfe, 0xff) ? 'utf-16be' : 'utf-8'
+  if (startsWith(bytes, 0xfe, 0xff)) return 'utf-16be'
+  return startsWith(bytes, 0xef, 0xbb, 0xbf) ? 'utf-8' : (declared ?? 'utf-8')
 }
 
 const binary = (name: string) => new LoadError(`${name}: is a binary file; only text can be loaded`)
 
+function decodingOf(encoding: string, name: string) {
+  try {
+    return new TextDecoder(encoding, { fatal: true })
+  } catch {
+    throw new LoadError(`${name}: its encoding ${JSON.stringify(encoding)} is not known; convert it to UTF-8`)
+  }
+}
+
+/** The standard of HTML reads so many bytes for the declaration. */
+const declaredWithin = 1_024
+
+/** The encoding that HTML declares by `<meta charset>`, `<meta http-equiv>` or an XML declaration, if any. One of 16 bits that is written in bytes is not: the standard reads UTF-8. */
+export function htmlEncoding(bytes: Uint8Array): string | undefined {
+  const head = Buffer.from(bytes.subarray(0, declaredWithin))
+    .toString('latin1')
+    .replace(/<!--[\s\S]*?(?:-->|$)/g, '')
+  const label =
+    /<meta\s[^>]*?charset\s*=\s*["']?\s*([^\s"'/>;]{1,40})/i.exec(head)?.[1] ??
+    /^\s*<\?xml\s[^>]*?encoding\s*=\s*["']([^"']{1,40})["']/i.exec(head)?.[1]
+  return label === undefined || /^utf-?16/i.test(label) ? undefined : label.toLowerCase()
+}
+
 /** How much of a file is looked at to tell a binary file from a text in another encoding. */
 const lookedAt = 4_096
 
-function decoder(bytes: Uint8Array, name: string) {
-  const encoding = encodingOf(bytes, name)
-  if (encoding === 'utf-8' && bytes.subarray(0, lookedAt).includes(0)) throw binary(name)
-  const decoding = new TextDecoder(encoding, { fatal: true })
+function decoder(bytes: Uint8Array, name: string, declared?: string) {
+  const encoding = encodingOf(bytes, name, declared)
+  if (!encoding.startsWith('utf-16') && bytes.subarray(0, lookedAt).includes(0)) throw binary(name)
+  const decoding = decodingOf(encoding, name)
   return (piece: Uint8Array | undefined): string => {
     let text: string
     try {
@@ -31,7 +52,7 @@ function decoder(bytes: Uint8Array, name: string) {
       throw new LoadError(
         encoding === 'utf-8'
           ? `${name}: is not UTF-8; convert it, for example: iconv -f ISO-8859-1 -t UTF-8`
-          : `${name}: is not valid UTF-16`,
+          : `${name}: is not valid ${encoding}, which it says it is; convert it to UTF-8`,
       )
     }
     // Postgres has no such character in a text.
@@ -41,8 +62,8 @@ function decoder(bytes: Uint8Array, name: string) {
 }
 
 /** Without the byte order mark. @throws LoadError */
-export function decodeText(bytes: Uint8Array, name: string): string {
-  const decode = decoder(bytes, name)
+export function decodeText(bytes: Uint8Array, name: string, declared?: string): string {
+  const decode = decoder(bytes, name, declared)
   return decode(bytes) + decode(undefined)
 }
 

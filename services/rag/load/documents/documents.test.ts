@@ -220,6 +220,38 @@ test('UTF-8 with and without a mark and UTF-16 are read; anything else is refuse
   expect(() => decodeText(Buffer.from([0x7f, 0x45, 0, 1]), 'a.txt')).toThrow('a.txt: is a binary file')
 })
 
+test.each<[string, BufferEncoding | 'utf-8 with a mark', string]>([
+  ['<meta charset="windows-1252">', 'latin1', 'Grüße'],
+  ["<META http-equiv='Content-Type' content='text/html; charset=ISO-8859-1'>", 'latin1', 'Grüße'],
+  ['<?xml version="1.0" encoding="iso-8859-1"?>', 'latin1', 'Grüße'],
+  ['<meta charset=utf-8>', 'utf8', 'Grüße'],
+  ['<meta charset="utf-16">', 'utf8', 'Grüße'],
+  ['<!-- <meta charset="koi8-r"> -->', 'utf8', 'Grüße'],
+  ['<meta charset="windows-1252">', 'utf-8 with a mark', 'Grüße'],
+  ['<meta charset="windows-1252">', 'utf16le', 'Grüße'],
+])('HTML with %s in %s is read', async (declaration, encoding, expected) => {
+  const path = join(root, 'page.html')
+  const text = `${declaration}<p>Grüße</p>`
+  const isMarked = encoding === 'utf-8 with a mark' || encoding === 'utf16le'
+  const bytes = Buffer.from(`${isMarked ? '\uFEFF' : ''}${text}`, encoding === 'utf-8 with a mark' ? 'utf8' : encoding)
+  writeFileSync(path, bytes)
+  const file = { path, source: 'page.html', format: 'html', bytes: bytes.length } as const
+  const found: string[] = []
+  for await (const { content } of passagesOf(file, 400)) found.push(content)
+  expect(found).toEqual([expected])
+})
+
+test.each([
+  ['<meta charset="klingon">', 'latin1', 'page.html: its encoding "klingon" is not known'],
+  ['<meta charset="utf-8">', 'latin1', 'page.html: is not UTF-8'],
+  ['<meta charset="shift_jis">\xff', 'latin1', 'page.html: is not valid shift_jis'],
+] as const)('HTML with %s in %s is refused by its name', async (declaration, encoding, message) => {
+  const path = join(root, 'page.html')
+  writeFileSync(path, Buffer.from(`${declaration}<p>Grüße</p>`, encoding))
+  const file = { path, source: 'page.html', format: 'html', bytes: 100 } as const
+  await expect(passagesOf(file, 400).next()).rejects.toThrow(message)
+})
+
 test('folders are read with what is in them; unknown formats are refused only where they are named', async () => {
   mkdirSync(join(root, 'files/inner'), { recursive: true })
   mkdirSync(join(root, 'files/.git'))

@@ -2,7 +2,7 @@
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { LoadError } from '../errors.ts'
-import { decodeStream, decodeText } from './decode.ts'
+import { decodeStream, decodeText, htmlEncoding } from './decode.ts'
 import type { SourceFile } from './files.ts'
 import { htmlBlocks } from './html.ts'
 import { markdownBlocks } from './markdown.ts'
@@ -25,7 +25,9 @@ export async function* passagesOf(
       yield* format === 'csv' ? csvPassages(texts, options) : jsonPassages(texts, options)
       return
     }
-    yield* passages(source, readers[format](decodeText(await readFile(path), source)), maximumTokens)
+    const bytes = await readFile(path)
+    const text = decodeText(bytes, source, format === 'html' ? htmlEncoding(bytes) : undefined)
+    yield* passages(source, readers[format](text), maximumTokens)
   } catch (error) {
     if (error instanceof LoadError) throw error
     throw new LoadError(`${source}: ${error instanceof Error ? error.message : String(error)}`, error)

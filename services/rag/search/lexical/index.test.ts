@@ -70,6 +70,47 @@ describe('ranking', () => {
   })
 })
 
+test('columns may have the names that the statements use', async () => {
+  const names = [
+    ...[
+      'marked',
+      'part',
+      'place',
+      'lexeme',
+      'positions',
+      'scored',
+      'score',
+      'row_key',
+      'weight',
+      'q',
+      'rows',
+      'number',
+      'm',
+    ],
+    ...['c', 'd', 'h', 'l', 't', 'w', '~marked', '~~marked', '~part', '~place'],
+  ].map(name => `"${name}"`)
+  const condition = names.map(name => `${name} = 1`).join(' AND ')
+  await postgres.run(`CREATE TABLE taken (id integer PRIMARY KEY, content text, title text, ${names.map(name => `${name} integer DEFAULT 1`).join()});
+    INSERT INTO taken (id, content) VALUES (1, 'flutter of wings'), (2, 'wings'), (3, 'a jet flutter');
+    INSERT INTO taken (id, content, marked) VALUES (4, 'flutter', 2);
+    CREATE TABLE taken_stored (LIKE taken INCLUDING ALL, tsv tsvector GENERATED ALWAYS AS (to_tsvector('english', content)) STORED);
+    INSERT INTO taken_stored SELECT * FROM taken;
+    CREATE TABLE taken_texts (id integer PRIMARY KEY, content text, part text DEFAULT '', place text DEFAULT '', marked text DEFAULT '');
+    INSERT INTO taken_texts (id, content) SELECT id, content FROM taken;
+    CREATE INDEX ON taken USING gin (to_tsvector('english', content));
+    CREATE INDEX ON taken_stored USING gin (tsv);
+    CREATE INDEX ON taken_texts USING gin (to_tsvector('english', content || part || place || marked))`)
+  for (const name of ['taken', 'taken_stored']) {
+    const arm = await armOf(name)
+    for (const matching of [undefined, 1, 1_000_000])
+      expect([name, (await arm.search('flutter wings', { condition, matching })).toSorted()]).toEqual([
+        name,
+        ['1', '2', '3'],
+      ])
+  }
+  expect((await (await armOf('taken_texts')).search('flutter wings')).toSorted()).toEqual(['1', '2', '3', '4'])
+})
+
 test('languages: the configuration of the index, with its stemming and stop words', async () => {
   await postgres.run(`${stored('deutsch', 'german')} INSERT INTO deutsch (id, content) VALUES (1, 'Die Häuser der Stadt'), (2, 'Das Boot auf dem See');
     CREATE TABLE plain (id integer PRIMARY KEY, content text);

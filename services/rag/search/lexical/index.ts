@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { cellsOf, type OwnStatement } from '../../../postgres/cells.ts'
+import { Kept } from '../kept.ts'
 import type { Parameters } from '../parameters.ts'
 import type { ArmQuery, FilterCondition, RunStatement, SearchedTable } from '../types.ts'
 import { accessTo } from './access.ts'
@@ -46,7 +47,6 @@ type Known =
 
 const refreshMs = 30_000
 const readMs = 15_000
-const retryMs = 5_000
 /** Where the table has grown by more, frequencies are counted anew. */
 const keptGrowth = 0.1
 /** Behind row-level security Postgres does not use the index, and reads the table. Larger ones are not searched so. */
@@ -63,8 +63,7 @@ export class LexicalArm {
   readonly #logger: Logger
   readonly #now: () => number
   readonly #queries: LRUCache<string, readonly string[]>
-  #known: { readonly value: Known; readonly until: number } | undefined
-  #reading: Promise<Known> | undefined
+  readonly #known: Kept<Known>
   #warned: string | undefined
 
   constructor({
@@ -77,6 +76,11 @@ export class LexicalArm {
     this.#run = run
     this.#logger = logger
     this.#now = now
+    this.#known = new Kept({
+      read: before => this.#read(before),
+      ...{ keptMs: refreshMs, now },
+      onFailure: error => logger.warn({ table: this.#name, err: error }, 'reading the statistics of a table failed'),
+    })
     this.#queries = new LRUCache({
       max: mostQueries,
       maxSize: mostQueryText,
@@ -91,7 +95,7 @@ export class LexicalArm {
 
   /** undefined: there is no index to search by, or the query has no words. */
   async prepare(query: string, signal: AbortSignal): Promise<LexicalPlan | undefined> {
-    const known = await this.#look()
+    const known = await this.#known.get()
     // Postgres takes no NUL in a text.
     const text = query.replaceAll('\0', ' ')
     switch (known.kind) {
@@ -167,49 +171,25 @@ export class LexicalArm {
       .filter(term => term.rows > 0)
   }
 
-  /** What is known already is used while it is read anew. */
-  #look(): Promise<Known> {
-    const known = this.#known
-    if (known !== undefined && this.#now() < known.until) return Promise.resolve(known.value)
-    if (known === undefined) {
-      this.#reading ??= this.#read().finally(() => {
-        this.#reading = undefined
-      })
-      return this.#reading
-    }
-    this.#refresh(known.value)
-    return Promise.resolve(known.value)
-  }
-
-  /** Once at a time, and not before a while after a failure. */
-  #refresh(before: Known): void {
-    this.#known = { value: before, until: this.#now() + retryMs }
-    this.#read().catch((error: Error) =>
-      this.#logger.warn({ table: this.#name, error: error.message }, 'reading the statistics of a table failed'),
-    )
-  }
-
-  /** For all requests that wait for it: it goes on when one of them is aborted, and ends where the database is silent. */
-  async #read(): Promise<Known> {
+  async #read(before: Known | undefined): Promise<Known> {
     const signal = AbortSignal.timeout(readMs)
     const run = (statement: OwnStatement) => this.#run(statement, signal)
     const indexes = await run(indexesStatement(this.#table))
-    const value = await this.#knownOf(lexicalIndexOf(indexes, this.#table), isSecured(indexes), run)
-    this.#known = { value, until: this.#now() + refreshMs }
-    this.#warn(value)
-    return value
+    const known = await this.#knownOf(lexicalIndexOf(indexes, this.#table), isSecured(indexes), run, before)
+    this.#warn(known)
+    return known
   }
 
   async #knownOf(
     index: LexicalIndex | undefined,
     isBehindPolicies: boolean,
     run: (statement: OwnStatement) => ReturnType<RunStatement>,
+    before: Known | undefined,
   ): Promise<Known> {
     if (index === undefined) return { kind: 'none', warning: adviceFor(this.#table) }
     if (index.kind !== 'inverted') return { kind: 'extension', index }
     const statistics = await readStatistics(this.#table, index, run)
     if (isBehindPolicies && statistics.rows > mostRead) return { kind: 'none', warning: policiesWarning(this.#table) }
-    const before = this.#known?.value
     const isSame =
       before?.kind === 'inverted' &&
       JSON.stringify(before.index) === JSON.stringify(index) &&

@@ -2,6 +2,7 @@
 import type { OwnStatement } from '../../../postgres/cells.ts'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import { arrayLiteral } from '../filter-condition.ts'
+import { ownName } from '../own-names.ts'
 import type { Parameters } from '../parameters.ts'
 import type { FilterCondition, SearchedTable } from '../types.ts'
 import type { Access } from './access.ts'
@@ -65,12 +66,13 @@ export function rankedSql(
   const weights = parameters.add(arrayLiteral(terms.map(({ weight }) => weight * (saturation + 1))), 'float8[]')
   const fixed = parameters.add(String(saturation * (1 - lengthWeight)), 'float8')
   const perLexeme = parameters.add(String((saturation * lengthWeight) / averageLength), 'float8')
+  const marked = ownName(table, 'marked')
   return `SELECT c.row_key, c.score FROM (
 WITH scored AS MATERIALIZED (
 SELECT ${table.rowExpression} AS row_key, (
-  SELECT sum((${weights})[array_position(${lexemes}, l.lexeme)] * cardinality(l.positions) / (cardinality(l.positions) + ${fixed} + ${perLexeme} * length(d.marked)))
-  FROM unnest(ts_filter(d.marked, '{a}')) AS l) AS score
-FROM ${source.from} CROSS JOIN LATERAL (SELECT setweight(${index.vector}, 'A', ${lexemes}) AS marked OFFSET 0) AS d
+  SELECT sum((${weights})[array_position(${lexemes}, l.lexeme)] * cardinality(l.positions) / (cardinality(l.positions) + ${fixed} + ${perLexeme} * length(d.${marked})))
+  FROM unnest(ts_filter(d.${marked}, '{a}')) AS l) AS score
+FROM ${source.from} CROSS JOIN LATERAL (SELECT setweight(${index.vector}, 'A', ${lexemes}) AS ${marked} OFFSET 0) AS d
 ${source.where})
 SELECT row_key, score FROM scored LIMIT ${mostScored}) AS c
 WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C" LIMIT ${limit}`
@@ -123,11 +125,12 @@ function preselected(
   )
   const scanned = parameters.add(arrayLiteral(queries), 'tsquery[]')
   const weights = parameters.add(arrayLiteral(read.map(({ weight }) => weight)), 'float8[]')
-  const chosen = `SELECT c.part, c.place FROM unnest(${scanned}, ${weights}) AS w (q, weight)
-CROSS JOIN LATERAL (SELECT t.tableoid AS part, t.ctid AS place FROM ${qualified(table)} AS t WHERE ${conditionsOf(`${vector} @@ w.q`, by, condition)} OFFSET 0) AS c
-GROUP BY c.part, c.place ORDER BY sum(w.weight) DESC, c.part, c.place LIMIT ${limit}`
+  const [part, place] = [ownName(table, 'part'), ownName(table, 'place')]
+  const chosen = `SELECT c.${part}, c.${place} FROM unnest(${scanned}, ${weights}) AS w (q, weight)
+CROSS JOIN LATERAL (SELECT t.tableoid AS ${part}, t.ctid AS ${place} FROM ${qualified(table)} AS t WHERE ${conditionsOf(`${vector} @@ w.q`, by, condition)} OFFSET 0) AS c
+GROUP BY c.${part}, c.${place} ORDER BY sum(w.weight) DESC, c.${part}, c.${place} LIMIT ${limit}`
   return {
-    from: `(${chosen}) AS h JOIN ${qualified(table)} AS t ON t.ctid = h.place AND t.tableoid = h.part`,
+    from: `(${chosen}) AS h JOIN ${qualified(table)} AS t ON t.ctid = h.${place} AND t.tableoid = h.${part}`,
     where: '',
   }
 }

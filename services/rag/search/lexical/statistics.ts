@@ -1,4 +1,4 @@
-/** What is known of a table as a whole: its rows, the length of its texts, and its frequent terms. Read from the catalog and from a few blocks, never from all rows. */
+/** What is known of a table as a whole: its rows, the length of its texts, and its frequent terms. Read from the catalog and from some blocks, never from all rows of a large table. */
 import { type Cells, cellsOf, type NamedRows, type OwnStatement } from '../../../postgres/cells.ts'
 import { qualified } from '../../../postgres/quote.ts'
 import type { SearchedTable } from '../types.ts'
@@ -19,9 +19,11 @@ export type TableStatistics = {
 
 export type Run = (statement: OwnStatement) => Promise<NamedRows>
 
-const sampledBlocks = 40
-/** Enough for an average. Vectors that are not stored are computed for each. */
-const averagedRows = 300
+type Sample = { readonly blocks: number; readonly averagedRows: number }
+/** An average length that is 5 % wrong moves nDCG@10 of a judged collection by 0.002. */
+const ofStored: Sample = { blocks: 300, averagedRows: 3_000 }
+/** A vector that is not stored is computed. */
+const ofComputed: Sample = { blocks: 40, averagedRows: 300 }
 
 /** A partitioned table has no blocks of its own, and the rows of its partitions. */
 const sizeStatement = ({ oid }: SearchedTable): OwnStatement => ({
@@ -33,7 +35,12 @@ WHERE c.relkind <> 'p' AND (c.oid = $1::oid OR c.oid IN (SELECT relid FROM pg_ca
   values: [oid],
 })
 
-const sampleStatement = (table: SearchedTable, vector: string, percent: number): OwnStatement => ({
+const sampleStatement = (
+  table: SearchedTable,
+  vector: string,
+  averagedRows: number,
+  percent: number,
+): OwnStatement => ({
   text: `SELECT count(*) AS rows, avg(length(s.v)) AS length, bool_or(length(ts_filter(setweight(s.v, 'A'), '{a}')) > 0) AS has_positions
 FROM (SELECT CASE WHEN row_number() OVER () <= ${averagedRows} THEN ${vector} END AS v FROM ${qualified(table)} AS t TABLESAMPLE SYSTEM ($1::real)) AS s`,
   values: [percent],
@@ -51,8 +58,9 @@ CROSS JOIN LATERAL unnest(s.lexemes) WITH ORDINALITY AS e (lexeme, number)`,
 export async function readStatistics(table: SearchedTable, index: InvertedIndex, run: Run): Promise<TableStatistics> {
   const [size] = cellsOf(await run(sizeStatement(table)))
   const blocks = size?.number('blocks') ?? 0
+  const { blocks: sampledBlocks, averagedRows } = index.isStored ? ofStored : ofComputed
   const share = Math.min(1, sampledBlocks / Math.max(1, blocks))
-  const [sample] = cellsOf(await run(sampleStatement(table, index.vector, share * 100)))
+  const [sample] = cellsOf(await run(sampleStatement(table, index.vector, averagedRows, share * 100)))
   const frequent = cellsOf(await run(frequentStatement(table, index)))
   return {
     rows: estimatedRows(size, (sample?.number('rows') ?? 0) / share),

@@ -36,6 +36,9 @@ export async function startArm(postgres: TestPostgres, name: string, user = 'pos
   }
   const [described] = (await client.query(`SELECT oid, relkind AS kind FROM pg_class WHERE oid = $1::regclass`, [name]))
     .rows
+  const columns = await client.query(`SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum > 0`, [
+    described.oid,
+  ])
   const table: SearchedTable = {
     schema: 'public',
     name,
@@ -45,7 +48,7 @@ export async function startArm(postgres: TestPostgres, name: string, user = 'pos
     vectorColumn: 'embedding',
     idExpression: 't.id::text',
     rowExpression: 't.id::text',
-    columns: new Map(),
+    columns: new Map(columns.rows.map(({ attname }) => [attname, { name: 'text', array: undefined }])),
   }
   const warnings: string[] = []
   const logger = pino({ base: null }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })

@@ -1,7 +1,7 @@
 /** What a suspension waits for. */
 import { expect, test } from 'vitest'
 import type { Backup, Branch } from '../../crds/index.ts'
-import { suspensionBlock } from './suspension.ts'
+import { suspensionBlock } from './suspension-block.ts'
 
 const backup = (phase: string | undefined, metadata: object = {}, spec: object = {}) =>
   ({ metadata: { name: 'nightly', ...metadata }, spec, status: phase === undefined ? undefined : { phase } }) as Backup // all that is read

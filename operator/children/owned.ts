@@ -2,13 +2,12 @@
  * The objects that an owner has in the cluster: its children of every kind, with those that carry its id and belong to no owner that
  * exists. Read from the caches.
  */
-import type { AnyObject, KindName, Kinds, Pod } from '../../cluster/index.ts'
+import type { AnyObject, KindName, Kinds, PersistentVolume, Pod } from '../../cluster/index.ts'
 import { labels, systemNamespace } from '../../crds/index.ts'
 import { routeComponent } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
-import { isOrphan } from '../children/orphans.ts'
-import { type VolumeFacts, volumeFacts } from '../member/storage/persistent-volume.ts'
 import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
+import { isOrphan } from './orphans.ts'
 
 /**
  * The kinds of an owner's children, and at which stage of a deletion each is deleted; pods are those of another kind. A new
@@ -32,14 +31,13 @@ type ChildKind = (typeof childKinds)[number]
  * Everything of ours that is still there, of any incarnation: what deletion has to take away. With it what has our id
  * and belongs to no database that lives: the database it belonged to was put back, as this one.
  */
-export type OwnedObjects = { [C in ChildKind as C['field']]: Kinds[C['kind']][] } & {
-  pods: Pod[]
-  volumes: VolumeFacts[]
-}
+type Children = { [C in ChildKind as C['field']]: Kinds[C['kind']][] }
+
+export type OwnedObjects = Children & { pods: Pod[]; volumes: PersistentVolume[] }
 
 /** Which of the owner's objects are deleted at a stage, kind by kind. */
 export const ownedAt = (
-  owned: OwnedObjects,
+  owned: Children,
   stage: ChildKind['stage'],
 ): { kind: KindName; objects: readonly AnyObject[] }[] =>
   childKinds
@@ -58,9 +56,9 @@ export function ownedObjects(
   const ofUs = <T extends AnyObject>(informer: {
     byIndex(name: 'owner' | 'database', value: string): readonly T[]
   }): T[] => {
-    const strays =
+    const orphans =
       id === undefined ? [] : informer.byIndex('database', id).filter(object => isOrphan(caches, { uid, id }, object))
-    return [...informer.byIndex('owner', uid), ...strays]
+    return [...informer.byIndex('owner', uid), ...orphans]
   }
   const here = <T extends AnyObject>(objects: readonly T[]): T[] =>
     objects.filter(object => object.metadata.namespace === namespace)
@@ -79,9 +77,7 @@ export function ownedObjects(
     configurations: here(configMaps).filter(map => !isRoute(map)),
     claims: here(ofUs(caches.claims)),
     secrets: here(ofUs(caches.secrets.within(namespace))),
-    volumes: ofUs(caches.volumes)
-      .map(volume => volumeFacts(volume, undefined))
-      .filter(({ claim }) => claim?.startsWith(`${namespace}/`)),
+    volumes: ofUs(caches.volumes).filter(({ spec }) => spec?.claimRef?.namespace === namespace),
     routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map) && isOfHere(map)),
   }
 }

@@ -1,23 +1,23 @@
-/** Objects that the operator holds until all that it made for them is gone: what it puts on them, and how it lets go. */
+/** The operator's finalizer on an object: it delays the deletion until the operator has deleted what it created for the object. */
 import { labels, type ObjectMeta, teardownFinalizer } from '../../crds/index.ts'
 
-type Held = { metadata: ObjectMeta }
+type WithMetadata = { metadata: ObjectMeta }
 
-/** With the finalizer; but nothing can hold back an object that is on its way out already. */
-export function held<T extends Held>(object: T): T {
+/** Adds the finalizer. Kubernetes accepts none on an object that is being deleted. */
+export function withFinalizer<T extends WithMetadata>(object: T): T {
   const { metadata } = object
   const finalizers = new Set(metadata.finalizers)
   if (metadata.deletionTimestamp === undefined) finalizers.add(teardownFinalizer)
   return { ...object, metadata: { ...metadata, finalizers: [...finalizers] } }
 }
 
-/** With the API's id as well. */
-export function identified<T extends Held>(object: T, id: string): T {
-  const marked = held(object)
+/** Adds the finalizer and the id label. */
+export function identified<T extends WithMetadata>(object: T, id: string): T {
+  const marked = withFinalizer(object)
   return { ...marked, metadata: { ...marked.metadata, labels: { ...marked.metadata.labels, [labels.id]: id } } }
 }
 
-export function letGo<T extends Held>(object: T): T {
+export function withoutFinalizer<T extends WithMetadata>(object: T): T {
   const finalizers = object.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
   return { ...object, metadata: { ...object.metadata, finalizers } }
 }

@@ -4,7 +4,9 @@
  */
 
 import { type Backup, type Branch, isLiveBranch } from '../../crds/index.ts'
-import type { SuspensionBlock } from '../member/observed.ts'
+
+/** Why Postgres is not stopped for a suspension yet. */
+export type SuspensionBlock = { reason: string; message: string }
 
 const isBeingTaken = ({ metadata, spec, status }: Backup): boolean =>
   spec.sourceBranch === undefined &&

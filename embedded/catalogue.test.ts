@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { domainResolves } from './catalog.ts'
+import { domainResolves } from './catalogue.ts'
 
 test.each([
   ['127.0.0.1', true],

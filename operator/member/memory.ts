@@ -1,0 +1,212 @@
+/**
+ * Remembers facts about Postgres members between passes, by owner and member number: answers, measured sizes, refused growth. Another
+ * process can find all of them out again.
+ */
+import type { Logger } from 'pino'
+import type { Cluster, Service } from '../../cluster/index.ts'
+import { firstMember } from '../../crds/index.ts'
+import type { Passwords } from '../../sealing/credentials.ts'
+import { createDriftHistory, type DriftHistory } from '../children/drift-history.ts'
+import type { InstallationKeys } from '../keys.ts'
+import type { DesiredAuthenticator } from '../postgres/administrator.ts'
+import type { MemberExecutor, MemberPass } from './act.ts'
+import { memberKeyOf, ownerOfMemberKey } from './member.ts'
+import type { PriorMemberFacts } from './observe.ts'
+import type { ObservedMember } from './observed.ts'
+import type { PodFacts } from './pod/pod.ts'
+import type { PostgresAccess } from './postgres/access.ts'
+import { dataSize, Measurements, volumeUse } from './postgres/measurements.ts'
+import { nextProbe } from './postgres/next-probe.ts'
+import { createProber } from './postgres/prober.ts'
+import { clientPath, targetAt } from './postgres/target.ts'
+import { createGrowthRefusals, type GrowthRefusals } from './storage/growth-refusals.ts'
+
+export type MemoryOptions = {
+  /** Every write goes through it. */
+  cluster: Cluster
+  /** Returns the access to Postgres under an authority. */
+  accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
+  /** A member of the owner with this key has answered, or was measured. */
+  enqueue: (owner: string) => void
+  logger: Logger
+  now: () => number
+}
+
+/** What the endpoint reports of a member that serves: its certificate, and the passwords to log in with. */
+type Served = {
+  certificate?:
+    | { state: 'absent' }
+    | { state: 'due' | 'good'; fingerprint: string | undefined; issuedAt: number | undefined }
+  credentials?: { state: 'absent' | 'unreadable' } | { state: 'readable'; mark: string }
+}
+
+/** A pass over a member, with what is known of the endpoint in front of it. */
+export type ProbedPass = Omit<MemberPass, 'observed'> & {
+  observed: ObservedMember & Served & { children: { service?: Service | undefined } }
+  passwords?: Passwords | undefined
+  /** The login of the service `rest`. */
+  authenticator?: DesiredAuthenticator | undefined
+}
+
+/** What the plan of the pass waits for. */
+export type MemberWaits = { awaitsPostgres: boolean; configurationDigest: string | undefined }
+
+export class MemberMemory {
+  readonly executor: MemberExecutor
+  /** By owner. Children are told apart by their names, which contain the member's number. */
+  readonly drifts: DriftHistory
+  readonly #options: MemoryOptions
+  readonly #startedAt: number
+  readonly #prober: ReturnType<typeof createProber>
+  readonly #dataSize: Measurements
+  readonly #volumeUse: Measurements
+  readonly #growthRefusals: GrowthRefusals
+  /** The keys of the members of each owner. */
+  readonly #members = new Map<string, Set<string>>()
+
+  constructor(options: MemoryOptions) {
+    const { cluster, logger, now } = options
+    const report = (member: string) => options.enqueue(ownerOfMemberKey(member))
+    this.#options = options
+    this.#startedAt = now()
+    this.#prober = createProber({ now, onAnswer: report, logger })
+    this.#dataSize = new Measurements(dataSize, { now, onMeasured: report, logger })
+    this.#volumeUse = new Measurements(volumeUse, { now, onMeasured: report, logger })
+    this.#growthRefusals = createGrowthRefusals(now)
+    this.drifts = createDriftHistory(now)
+    this.executor = {
+      ...{ cluster, drifts: this.drifts },
+      ...{ growthRefusals: this.#growthRefusals, outdateProbe: this.#prober.outdate },
+    }
+  }
+
+  /** Returns the facts known of a member before the pass. */
+  prior(owner: string, number: number): PriorMemberFacts {
+    const member = this.#keyOf(owner, number)
+    return {
+      facts: this.#prober.get(member),
+      dataBytes: this.#dataSize.get(member),
+      volumeUse: this.#volumeUse.get(member),
+      growthRefusal: this.#growthRefusals.refusalOf(member),
+      drifts: this.drifts.of(owner),
+    }
+  }
+
+  /** Returns what a pass performs the member's actions with. */
+  pass<O extends ObservedMember>(
+    key: string,
+    observed: O,
+    { authority }: InstallationKeys,
+    signal: AbortSignal,
+  ): MemberPass & { observed: O } {
+    const { owner, pod, number } = observed
+    const address = pod?.address
+    const target = address !== undefined && owner && authority ? targetAt(owner, address, authority) : undefined
+    const access = authority && this.#options.accessFor(authority)
+    return { key, memberKey: this.#keyOf(key, number), observed, access, target, signal }
+  }
+
+  /** Probes and measures Postgres if that is due. @returns when to pass again, in ms since the epoch; undefined: after an event only */
+  probe(pass: ProbedPass, waits: MemberWaits): number | undefined {
+    const wakes = [this.#probe(pass, waits), this.#measureVolume(pass)].filter(at => at !== undefined)
+    return wakes.length === 0 ? undefined : Math.min(...wakes)
+  }
+
+  /** A client could not reach the owner's Postgres: any of its members may be the cause. */
+  reportUnreachable(owner: string): void {
+    for (const member of this.#membersOf(owner)) this.#prober.reportUnreachable(member)
+  }
+
+  /** Whether the last probe of a member logged in by the Service. */
+  isLoginProved(owner: string): boolean {
+    return this.#membersOf(owner).some(member => {
+      const answer = this.#prober.get(member)?.answer
+      return answer?.state === 'answered' && answer.login === 'succeeded'
+    })
+  }
+
+  /** Forgets every member of an owner. */
+  forget(owner: string): void {
+    for (const member of this.#membersOf(owner))
+      for (const facts of [this.#prober, this.#dataSize, this.#volumeUse, this.#growthRefusals]) facts.forget(member)
+    this.drifts.forget(owner)
+    this.#members.delete(owner)
+  }
+
+  async stop(): Promise<void> {
+    await this.#prober.stop()
+    await this.#dataSize.stop()
+    await this.#volumeUse.stop()
+  }
+
+  #keyOf(owner: string, number: number): string {
+    const key = memberKeyOf(owner, number)
+    const members = this.#members.get(owner) ?? new Set()
+    this.#members.set(owner, members.add(key))
+    return key
+  }
+
+  /** Before the first pass over an owner, its first member alone. */
+  #membersOf(owner: string): readonly string[] {
+    return [...(this.#members.get(owner) ?? [memberKeyOf(owner, firstMember)])]
+  }
+
+  #probe(pass: ProbedPass, waits: MemberWaits): number | undefined {
+    const { memberKey: key, observed, access, target } = pass
+    const { pod } = observed
+    if (pod === undefined || target === undefined || access === undefined || pod.terminating) return undefined
+    const { now } = this.#options
+    const facts = this.#prober.get(key)
+    if (facts?.run === pod.run && facts.answer?.state === 'answered')
+      this.#dataSize.request({ key, access, target, run: pod.run, walPosition: facts.answer.walPosition })
+    const at = nextProbe({
+      key,
+      facts,
+      pod,
+      awaited: waits.awaitsPostgres,
+      certificateIssuedAt: staleCertificate(observed),
+      latestCertificateAt: issuedAt(observed.certificate),
+      suspectedAt: this.#prober.suspectedAt(key),
+      operatorStartedAt: this.#startedAt,
+      now: now(),
+    })
+    if (at > now()) return at
+    this.#prober.request({ ...probeOf(pass, pod), key, access, target, configuration: waits.configurationDigest })
+    return undefined
+  }
+
+  /** Of a volume that grows by itself. It does not wait for a probe, so that the use is known soon after a failover. */
+  #measureVolume({ memberKey: key, observed, access, target }: ProbedPass): number | undefined {
+    const { instance, pod } = observed
+    if (instance.spec.storage?.autogrow === undefined) {
+      this.#volumeUse.forget(key)
+      return undefined
+    }
+    if (pod?.address === undefined || pod.terminating || access === undefined || target === undefined) return undefined
+    return this.#volumeUse.request({ key, access, target, run: pod.run })
+  }
+}
+
+const probeOf = (
+  { observed, passwords, authenticator }: ProbedPass,
+  { run, ready, probesWal, writeHangs }: PodFacts,
+) => ({
+  clientPath: clientPath(observed),
+  run,
+  ready,
+  ...{ passwords, authenticator },
+  mark: observed.credentials?.state === 'readable' ? observed.credentials.mark : undefined,
+  commits: !probesWal,
+  isUrgent: writeHangs,
+})
+
+const issuedAt = (certificate: Served['certificate']): number | undefined =>
+  certificate === undefined || certificate.state === 'absent' ? undefined : certificate.issuedAt
+
+/** When the certificate was issued that Postgres should show and does not. */
+function staleCertificate({ certificate, postgres }: ProbedPass['observed']): number | undefined {
+  if (certificate === undefined || certificate.state === 'absent' || postgres?.answer?.state !== 'answered')
+    return undefined
+  const shown = postgres.answer.certificate
+  return shown === undefined || shown === certificate.fingerprint ? undefined : (certificate.issuedAt ?? 0)
+}

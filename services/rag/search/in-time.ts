@@ -1,0 +1,32 @@
+/** The time limit of a search: where the database needs longer, the search is done again by the indexes of vectors alone, and the result says so. */
+import { DatabaseError } from '../../postgres/errors.ts'
+import type { Search } from './search.ts'
+import { statementTimeoutMs } from './session.ts'
+import type { FoundDocument } from './types.ts'
+
+type Run = (search: Search) => Promise<readonly FoundDocument[]>
+type InTime = { readonly documents: readonly FoundDocument[]; readonly isIncomplete: boolean }
+
+/** SQLSTATE of a statement that was cancelled, by its time limit or otherwise. */
+const cancelled = '57014'
+
+/**
+ * `exactMs`: of a statement of the first run.
+ * @throws what running throws; that a statement took too long only where no index can answer instead
+ */
+export async function searchInTime(
+  search: Omit<Search, 'timeoutMs' | 'isIndexOnly'>,
+  exactMs: number,
+  run: Run,
+): Promise<InTime> {
+  const isIndexed = search.tables.some(({ table }) => table.described.vector.indexes.length > 0)
+  const hasOtherWay = search.vector !== undefined && isIndexed
+  try {
+    const timeoutMs = hasOtherWay ? Math.min(exactMs, statementTimeoutMs) : statementTimeoutMs
+    return { documents: await run({ ...search, timeoutMs, isIndexOnly: false }), isIncomplete: false }
+  } catch (error) {
+    if (!hasOtherWay || !(error instanceof DatabaseError) || error.sqlState !== cancelled) throw error
+  }
+  const documents = await run({ ...search, timeoutMs: statementTimeoutMs, isIndexOnly: true })
+  return { documents, isIncomplete: true }
+}

@@ -1,0 +1,10 @@
+/** Names of columns that statements make beside those of a table. No column of the table has one: a filter of the configuration and the expression of an index name columns without a table. Pure. */
+import { quoteIdentifier } from '../../postgres/quote.ts'
+import type { SearchedTable } from './types.ts'
+
+/** Quoted. */
+export function ownName({ columns }: Pick<SearchedTable, 'columns'>, name: string): string {
+  let own = `~${name}`
+  while (columns.has(own)) own = `~${own}`
+  return quoteIdentifier(own)
+}
