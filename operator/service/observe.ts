@@ -53,7 +53,7 @@ export type ServicesObserver = {
   clock: Pick<ClockGuard, 'doubt'>
 }
 
-export type ServicesRequest = {
+type ServicesRequest = {
   instance: Instance
   owner: Owner | undefined
   isAtRest: boolean
