@@ -1,16 +1,18 @@
 /**
  * What sharing equal parts of cached objects saves (operator/sharing.ts): the heap of the operator's objects of so many databases, by
  * default 10,000, with and without it. The objects are those of one database of the test kit with other ids, parsed from text as
- * from an API server, and slimmed as the caches do. Each figure is of a process of its own.
+ * from an API server, and slimmed as the caches do. Each figure is of a process of its own. `services` as the second argument: of databases
+ * with three services each as well.
  */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
-import type { AnyObject, KindName, Kinds } from '../cluster/index.ts'
+import type { AnyObject, Draft, KindName, Kinds } from '../cluster/index.ts'
 import { withoutManagedFields } from '../cluster/informer/index.ts'
-import { labels } from '../crds/index.ts'
+import { labels, type ServiceConfig } from '../crds/index.ts'
 import { slimVolume } from '../operator/member/storage/persistent-volume.ts'
 import { withForeignFields } from '../operator/objects/foreign-fields.ts'
+import { withoutConfiguration } from '../operator/service/slim.ts'
 import { createSharing } from '../operator/sharing.ts'
 import { slimPod } from '../operator/slim.ts'
 import {
@@ -18,6 +20,7 @@ import {
   databaseWhen,
   openInstallation,
   startTestOperator,
+  testConfiguration,
   testNamespace,
 } from '../operator/testing/installation.ts'
 import { print } from './statistics.ts'
@@ -29,7 +32,8 @@ const slimmed: Slimmed = {
   Pod: slimPod,
   PersistentVolume: slimVolume,
   PersistentVolumeClaim: withoutManagedFields,
-  Secret: withoutManagedFields,
+  Secret: withoutConfiguration,
+  Deployment: withForeignFields,
   StatefulSet: withForeignFields,
   Service: withForeignFields,
   NetworkPolicy: withForeignFields,
@@ -37,12 +41,41 @@ const slimmed: Slimmed = {
 }
 const kinds = Object.keys(slimmed) as (keyof typeof slimmed)[]
 
+const ipAllowlist = { rules: [{ cidr: '203.0.113.0/24' }] }
+const model = (name: string) => ({ provider: 'openai' as const, model: name })
+const services: ServiceConfig[] = [
+  { serviceType: 'mcp', serviceId: '00000001', ipAllowlist, mcp: { allowWrites: false } },
+  {
+    ...{ serviceType: 'rest', serviceId: '00000002', ipAllowlist },
+    rest: { dbSchemas: 'public', dbAnonRole: 'web', dbPool: 10, maxRows: 1000 },
+  },
+  {
+    ...{ serviceType: 'rag', serviceId: '00000003', ipAllowlist, secret: { name: 'keys' } },
+    rag: {
+      ...{ embeddingLlm: model('e'), completionLlm: model('c'), tokenBudget: 1000, topN: 10 },
+      pipelines: [
+        {
+          ...{ name: 'docs', hybridEnabled: true, minSimilarity: 0, vectorWeight: 0.5 },
+          tables: [{ table: 'docs', textColumn: 'body', vectorColumn: 'embedding', idColumn: 'id' }],
+        },
+      ],
+    },
+  },
+]
+const encoded = Buffer.from('key').toString('base64')
+const keys: Draft<'Secret'> = {
+  ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'keys', namespace: testNamespace } },
+  data: { embedding_llm_api_key: encoded, completion_llm_api_key: encoded },
+}
+
 /** The objects of one database as text, and its id. */
-async function templates(): Promise<{ id: string; texts: Map<KindName, string[]> }> {
+async function templates(hasServices: boolean): Promise<{ id: string; texts: Map<KindName, string[]> }> {
   const installation = await openInstallation()
-  const operator = await startTestOperator(installation)
+  const images = { ...testConfiguration.images, services: 'espalier' }
+  const operator = await startTestOperator(installation, { configuration: { images } })
   const { cluster } = installation
-  await cluster.create('ManagedDatabase', databaseDraft('shop'))
+  await cluster.create('Secret', keys)
+  await cluster.create('ManagedDatabase', databaseDraft('shop', hasServices ? { services } : {}))
   const database = await databaseWhen(cluster, 'shop', found => found?.status?.phase === 'available')
   const id = database?.metadata.labels?.[labels.id] ?? ''
   const texts = new Map<KindName, string[]>()
@@ -86,8 +119,9 @@ const heapBytes = (): number => {
 }
 
 /** In the child: MiB that the objects of so many databases keep, and seconds of a core to read them. */
-async function measure(shares: boolean, count: number): Promise<void> {
-  const { id, texts } = await templates()
+async function measure(mode: string, count: number): Promise<void> {
+  const { id, texts } = await templates(mode === 'services')
+  const shares = mode !== 'whole'
   const { share } = createSharing()
   const before = heapBytes()
   const cpu = process.cpuUsage()
@@ -118,10 +152,14 @@ const child = (mode: string, count: number): { mebibytes: number; seconds: numbe
   )
 
 const [mode = '10000', count] = process.argv.slice(2)
-if (count !== undefined) await measure(mode === 'shared', Number(count))
+if (count !== undefined && count !== 'services') await measure(mode, Number(count))
 else {
   const [shared, whole] = [child('shared', Number(mode)), child('whole', Number(mode))]
   print(`${Number(mode).toLocaleString('en')} databases`, `${shared.objects.toLocaleString('en')} objects`)
   print('heap, shared', `${shared.mebibytes.toFixed(0)} MiB, read in ${shared.seconds.toFixed(1)} s of a core`)
+  if (count === 'services') {
+    const { mebibytes, objects } = child('services', Number(mode))
+    print('heap with three services each', `${mebibytes.toFixed(0)} MiB, ${objects.toLocaleString('en')} objects`)
+  }
   print('heap, not shared', `${whole.mebibytes.toFixed(0)} MiB, read in ${whole.seconds.toFixed(1)} s of a core`)
 }

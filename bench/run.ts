@@ -10,6 +10,7 @@ const benchmarks = [
   'api',
   'scale',
   'gateway',
+  'gateway-http',
   'gateway-haproxy',
   'gateway-logins',
   'gateway-flood',

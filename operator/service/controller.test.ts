@@ -134,7 +134,10 @@ describe('a database with services', () => {
   })
 
   test('names the keys that a service lacks', async () => {
-    const embedding: ServiceConfig = { ...mcp, mcp: { allowWrites: false, embeddingProvider: 'openai' } }
+    const embedding: ServiceConfig = {
+      ...mcp,
+      mcp: { allowWrites: false, embeddingProvider: 'openai', embeddingModel: 'm' },
+    }
     await it
       .cluster()
       .create(

@@ -53,7 +53,7 @@ export type ServicesObserver = {
   clock: Pick<ClockGuard, 'doubt'>
 }
 
-export type ServicesRequest = {
+type ServicesRequest = {
   instance: Instance
   owner: Owner | undefined
   isAtRest: boolean
@@ -189,13 +189,13 @@ async function observeService(observer: ServicesObserver, request: ServicesReque
     return unready(refused('KeysMissing', `there is no Secret ${config.secret.name}`))
   const keys = opened(() => keysOf(sealingKey, secret, request.isCopy))
   if ('message' in keys) return unready(refused('KeysUnreadable', keys.message))
-  const field = mintedFieldOf(config, keys.value)
+  const field = mintedFieldOf(config)
   const mintedName = childNames.serviceSecret(one.owner.id, config.serviceId)
   const mintedSecret = one.objects.minted.find(({ metadata }) => metadata.name === mintedName)
-  if (field !== undefined && mintedSecret === undefined) return unready(awaited('its token'), field)
-  const minted = opened(() => (field && mintedSecret ? openMinted(sealingKey, mintedSecret, field) : undefined))
+  if (mintedSecret === undefined) return unready(awaited('its token'), field)
+  const minted = opened(() => openMinted(sealingKey, mintedSecret, field))
   if ('message' in minted) return unready(refused('KeysUnreadable', minted.message))
-  if (field !== undefined && minted.value === undefined)
+  if (minted.value === undefined)
     return unready(
       refused('KeysMissing', `Secret ${mintedName} has no field ${field}: delete it to have another one created`),
     )
@@ -204,7 +204,7 @@ async function observeService(observer: ServicesObserver, request: ServicesReque
   const rendering = renderService({
     config,
     keys: keys.value,
-    minted: field === undefined || minted.value === undefined ? {} : { [field]: minted.value },
+    minted: { [field]: minted.value },
     database: {
       host: serviceHost(one.owner),
       port: postgresPort,
@@ -274,11 +274,8 @@ function opened<T>(open: () => T): { value: T } | { message: string } {
   }
 }
 
-/** What the operator creates for a service; a user's own tokens of mcp take the place of that. */
-function mintedFieldOf({ serviceType }: ServiceConfig, keys: ServiceKeys): MintedField | undefined {
-  if (serviceType === 'rest') return 'password'
-  return serviceType === 'mcp' && keys.init_tokens !== undefined ? undefined : 'token'
-}
+/** What the operator creates for a service. That of mcp is needed beside tokens of users: its cursors are sealed by it. */
+const mintedFieldOf = ({ serviceType }: ServiceConfig): MintedField => (serviceType === 'rest' ? 'password' : 'token')
 
 /** Of each role, newest first. */
 function passwordsOf(

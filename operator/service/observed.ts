@@ -40,7 +40,7 @@ export type RequestedService = {
 }
 
 export type ObservedWorkload = NamedWorkload & { deployment: Deployment }
-export type ObservedConfiguration = NamedWorkload & { secret: Secret }
+type ObservedConfiguration = NamedWorkload & { secret: Secret }
 
 export type ServicePod = {
   name: string

@@ -54,9 +54,9 @@ export const serviceSettings = z.strictObject({
     .prefault({})
     .describe('of each container of a service'),
   replicas: z
-    .strictObject({ mcp: replicas, rest: replicas, rag: replicas })
+    .strictObject({ mcp: z.literal(1).default(1), rest: replicas, rag: replicas })
     .prefault({})
-    .describe('how many pods a service has; 2 where the cluster has two nodes or more'),
+    .describe('how many pods a service has; 2 where the cluster has two nodes or more. Sessions of mcp are in one pod'),
   baseUrls: z
     .strictObject({ anthropic: url.optional(), openai: url.optional(), voyage: url.optional() })
     .prefault({})

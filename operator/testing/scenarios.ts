@@ -29,7 +29,6 @@ import { branchDraft } from './branches.ts'
 import type { FakeSnapshots } from './fake-snapshots.ts'
 import type { FakeVolumes } from './fake-volumes.ts'
 import { backupDraft, databaseDraft, editSpec, testConfiguration, testNamespace } from './installation.ts'
-import { serviceScenarios } from './service-scenarios.ts'
 
 export type Scenario = {
   name: string
@@ -108,7 +107,7 @@ const anotherId = '3c1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const toLarge = (spec: ManagedDatabase['spec']) => ({ ...spec, size: { name: 'large', version: 1 } })
 
 /** Settled, its operation forgotten, and its Task at an end. */
-const settledAs =
+export const settledAs =
   (phase: string, size = 'small') =>
   async (cluster: Cluster, subject: Subject): Promise<boolean> => {
     const database = await cluster.get('ManagedDatabase', key(subject))
@@ -189,7 +188,7 @@ const backupEndedAs =
 
 const branchId = '8b1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const branchTaskId = '88888888-2222-4333-8444-555555555555'
-const branchKey = ({ name }: Subject) => ({ namespace: testNamespace, name: `${name}-2c3d4e5f` })
+export const branchKey = ({ name }: Subject) => ({ namespace: testNamespace, name: `${name}-2c3d4e5f` })
 
 async function branchTask(cluster: Cluster, subject: Subject, name: OperationName, taskId: string): Promise<void> {
   await cluster.create('Task', {
@@ -201,7 +200,7 @@ async function branchTask(cluster: Cluster, subject: Subject, name: OperationNam
 }
 
 /** A branch as the API asks for it, and its Task. */
-async function askBranch(cluster: Cluster, subject: Subject, services: ServiceConfig[] = []): Promise<void> {
+export async function askBranch(cluster: Cluster, subject: Subject, services: ServiceConfig[] = []): Promise<void> {
   const draft = branchDraft(branchKey(subject).name, subject, { ipAllowlist: narrow, services }, branchId)
   const operation = renderOperation({ taskId: branchTaskId, name: 'create-branch', hash: '' })
   const metadata = {
@@ -231,7 +230,7 @@ async function deleteBranch(cluster: Cluster, subject: Subject): Promise<void> {
 }
 
 /** Settled, held no more where that is its end, its Tasks ended and forgotten, and nothing left of what it was copied from. */
-const branchEndedAs =
+export const branchEndedAs =
   (phase: 'available' | 'failed' | 'deleted') =>
   async (cluster: Cluster, subject: Subject): Promise<boolean> => {
     const { metadata, status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
@@ -247,7 +246,7 @@ const branchEndedAs =
     )
   }
 
-const allTasksEnded = async (cluster: Cluster): Promise<boolean> =>
+export const allTasksEnded = async (cluster: Cluster): Promise<boolean> =>
   (await cluster.list('Task', { namespace: testNamespace })).items.every(task => task.status?.finishedAt !== undefined)
 
 /** Somebody deletes the claim, or the volume, of a database that runs. */
@@ -688,15 +687,4 @@ export const scenarios: Scenario[] = [
     isDone: async (cluster, subject) =>
       (await cluster.get('ManagedDatabase', key(subject))) === undefined && (await hasEnded(cluster, subject)),
   },
-  ...serviceScenarios({
-    create: createDatabase,
-    task: createTask,
-    change,
-    settledAs: phase => settledAs(phase),
-    isGone: async (cluster, subject) =>
-      (await cluster.get('ManagedDatabase', key(subject))) === undefined && (await allTasksEnded(cluster)),
-    askBranch,
-    branchOf: (cluster, subject) => cluster.get('Branch', branchKey(subject)),
-    isBranchAvailable: branchEndedAs('available'),
-  }),
 ]

@@ -1,18 +1,20 @@
 /** The operations on databases with services that are swept for crashes. */
 import type { Cluster, Deployment } from '../../cluster/index.ts'
-import {
-  annotations,
-  type Branch,
-  desiredHash,
-  type ManagedDatabase,
-  renderOperation,
-  rotationAnnotations,
-  type ServiceConfig,
-} from '../../crds/index.ts'
+import { annotations, desiredHash, renderOperation, rotationAnnotations, type ServiceConfig } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { serviceTypes } from '../service/names.ts'
 import { editSpec, testConfiguration, testNamespace } from './installation.ts'
-import type { change, createTask, Scenario, Subject } from './scenarios.ts'
+import {
+  allTasksEnded,
+  askBranch,
+  branchEndedAs,
+  branchKey,
+  change,
+  createDatabase,
+  createTask,
+  type Scenario,
+  settledAs,
+} from './scenarios.ts'
 
 const open = { rules: [{ cidr: '198.51.100.0/24' }] }
 const mcp: ServiceConfig = { serviceType: 'mcp', serviceId: '00000001', ipAllowlist: open, mcp: { allowWrites: false } }
@@ -43,51 +45,40 @@ async function haveSettled(cluster: Cluster, count: number): Promise<boolean> {
   return found.length === count && areReady && mounted.length === count
 }
 
-/** What the scenarios of databases do, which these are made of. */
-type Steps = {
-  create(cluster: Cluster, subject: Subject, spec: Partial<ManagedDatabase['spec']>): Promise<void>
-  task: typeof createTask
-  change: typeof change
-  settledAs(phase: string): Scenario['isDone']
-  isGone: Scenario['isDone']
-  askBranch(cluster: Cluster, subject: Subject, services: ServiceConfig[]): Promise<void>
-  branchOf(cluster: Cluster, subject: Subject): Promise<Branch | undefined>
-  isBranchAvailable: Scenario['isDone']
-}
+const isGone: Scenario['isDone'] = async (cluster, subject) =>
+  (await cluster.get('ManagedDatabase', { namespace: testNamespace, name: subject.name })) === undefined &&
+  (await allTasksEnded(cluster))
 
-export const serviceScenarios = (steps: Steps): Scenario[] => [
+export const serviceScenarios: Scenario[] = [
   {
     ...common,
     name: 'create with services',
     before: undefined,
     act: async (cluster, subject) => {
-      await steps.create(cluster, subject, { ipAllowlist: open, services: [mcp, rest] })
-      await steps.task(cluster, subject, 'create-managed')
+      await createDatabase(cluster, subject, { ipAllowlist: open, services: [mcp, rest] })
+      await createTask(cluster, subject, 'create-managed')
     },
-    isDone: async (cluster, subject) =>
-      (await haveSettled(cluster, 2)) && steps.settledAs('available')(cluster, subject),
+    isDone: async (cluster, subject) => (await haveSettled(cluster, 2)) && settledAs('available')(cluster, subject),
   },
   {
     ...common,
     name: 'patch of services',
     before: { ipAllowlist: open, services: [mcp, rest] },
     act: async (cluster, subject) => {
-      await steps.change(cluster, subject, 'update-managed', spec => ({ ...spec, services: changed }))
-      await steps.task(cluster, subject, 'update-managed')
+      await change(cluster, subject, 'update-managed', spec => ({ ...spec, services: changed }))
+      await createTask(cluster, subject, 'update-managed')
     },
-    isDone: async (cluster, subject) =>
-      (await haveSettled(cluster, 2)) && steps.settledAs('available')(cluster, subject),
+    isDone: async (cluster, subject) => (await haveSettled(cluster, 2)) && settledAs('available')(cluster, subject),
   },
   {
     ...common,
     name: 'patch that removes a service and adds another',
     before: { ipAllowlist: open, services: [mcp] },
     act: async (cluster, subject) => {
-      await steps.change(cluster, subject, 'update-managed', spec => ({ ...spec, services: [rest] }))
-      await steps.task(cluster, subject, 'update-managed')
+      await change(cluster, subject, 'update-managed', spec => ({ ...spec, services: [rest] }))
+      await createTask(cluster, subject, 'update-managed')
     },
-    isDone: async (cluster, subject) =>
-      (await haveSettled(cluster, 1)) && steps.settledAs('available')(cluster, subject),
+    isDone: async (cluster, subject) => (await haveSettled(cluster, 1)) && settledAs('available')(cluster, subject),
   },
   {
     ...common,
@@ -103,21 +94,19 @@ export const serviceScenarios = (steps: Steps): Scenario[] => [
         [rotationAnnotations.app_read_only]: 'now',
         [annotations.operation]: renderOperation({ taskId: subject.taskId, name, hash }),
       })
-      await steps.task(cluster, subject, name)
+      await createTask(cluster, subject, name)
     },
-    isDone: async (cluster, subject) =>
-      (await haveSettled(cluster, 2)) && steps.settledAs('available')(cluster, subject),
+    isDone: async (cluster, subject) => (await haveSettled(cluster, 2)) && settledAs('available')(cluster, subject),
   },
   {
     ...common,
     name: 'suspend with services',
     before: { ipAllowlist: open, services: [mcp, rest] },
     act: async (cluster, subject) => {
-      await steps.change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true }))
-      await steps.task(cluster, subject, 'suspend-managed')
+      await change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true }))
+      await createTask(cluster, subject, 'suspend-managed')
     },
-    isDone: async (cluster, subject) =>
-      (await haveSettled(cluster, 0)) && steps.settledAs('suspended')(cluster, subject),
+    isDone: async (cluster, subject) => (await haveSettled(cluster, 0)) && settledAs('suspended')(cluster, subject),
   },
   {
     ...common,
@@ -127,7 +116,7 @@ export const serviceScenarios = (steps: Steps): Scenario[] => [
     act: async (cluster, subject) => {
       await cluster.delete('ManagedDatabase', { namespace: testNamespace, name: subject.name })
     },
-    isDone: async (cluster, subject) => (await haveSettled(cluster, 0)) && steps.isGone(cluster, subject),
+    isDone: async (cluster, subject) => (await haveSettled(cluster, 0)) && isGone(cluster, subject),
   },
   {
     ...common,
@@ -135,11 +124,11 @@ export const serviceScenarios = (steps: Steps): Scenario[] => [
     copies: 1,
     hasSnapshots: true,
     before: { ipAllowlist: open, services: [mcp] },
-    act: (cluster, subject) => steps.askBranch(cluster, subject, [{ ...mcp, serviceId: '00000003' }]),
+    act: (cluster, subject) => askBranch(cluster, subject, [{ ...mcp, serviceId: '00000003' }]),
     isDone: async (cluster, subject) => {
-      const { status } = (await steps.branchOf(cluster, subject)) ?? {}
+      const { status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
       const run = conditionOf(status, 'ServicesReady')?.status === 'True'
-      return run && (await haveSettled(cluster, 2)) && steps.isBranchAvailable(cluster, subject)
+      return run && (await haveSettled(cluster, 2)) && branchEndedAs('available')(cluster, subject)
     },
   },
 ]

@@ -133,11 +133,14 @@ function unreferencedKeys(
   return { actions: due.flatMap(({ secret }) => remove('Secret', secret)), wakeAt: nextOf(found, now) }
 }
 
-/** The teardown of all services with their owner: what leads to them goes first. */
-export const servicesTeardown = ({ objects }: ObservedServices): { actions: ServiceAction[]; isDone: boolean } => ({
+/** The teardown of all services with their owner: what leads to them goes first. It waits for their pods, which finish requests. */
+export const servicesTeardown = ({
+  objects,
+  pods,
+}: ObservedServices): { actions: ServiceAction[]; isDone: boolean } => ({
   actions: [
     ...objects.routes.flatMap(route => remove('ConfigMap', route)),
     ...objects.workloads.flatMap(({ deployment }) => remove('Deployment', deployment)),
   ],
-  isDone: objects.routes.length === 0 && objects.workloads.length === 0,
+  isDone: objects.routes.length === 0 && objects.workloads.length === 0 && pods.length === 0,
 })

@@ -62,7 +62,7 @@ function stateOf(
   const found = (state: Found['state'], why: string, reason: string = rolling): Found => ({ type, state, reason, why })
   if (rendering.state === 'refused') return found('failed', rendering.message, rendering.reason)
   if (rendering.state === 'awaited') return found('pending', rendering.message)
-  if (type === 'rest' && authenticator?.role === 'foreign') return found('failed', foreignRole, 'RoleTaken')
+  if (type === 'rest' && authenticator?.role === 'foreign') return found('failed', foreignRole, 'AuthenticatorTaken')
   const rollout = rollouts.find(({ desired }) => desired.type === type)
   if (suspended || rollout?.progress === undefined) return found('pending', 'waiting for Postgres')
   const { progress, selected, desired } = rollout

@@ -32,8 +32,7 @@ type Facts = {
   now: number
 }
 
-export const selectedBy = (service: Service | undefined): string | undefined =>
-  service?.spec?.selector?.[labels.configuration]
+const selectedBy = (service: Service | undefined): string | undefined => service?.spec?.selector?.[labels.configuration]
 
 /** When the selector last changed, in ms since the epoch; undefined where that is not known. */
 export const switchedAt = (service: Service | undefined): number | undefined => {

@@ -53,7 +53,7 @@ function isSettled({ instance, isAtRest, pod }: Observed): boolean {
 }
 
 /** Whether the role by which the service `rest` logs in was seen as it is to be. */
-export function isLoginInOrder({ services: { login } }: Observed, { authenticator }: NonNullable<Answered>): boolean {
+function isLoginInOrder({ services: { login } }: Observed, { authenticator }: NonNullable<Answered>): boolean {
   // What was asked of a login that nobody wants any more does not say whether it is locked.
   if (login === undefined) return authenticator === undefined
   const isKnown = authenticator?.mark === login.mark && authenticator.inOrder

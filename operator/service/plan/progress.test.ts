@@ -1,0 +1,72 @@
+/** When the workload of a service is ready, and when it has failed. */
+import { expect, test } from 'vitest'
+import type { Deployment } from '../../../cluster/index.ts'
+import type { ServicePod } from '../observed.ts'
+import { progressOf } from './progress.ts'
+
+const created = Date.parse('2026-01-01T00:00:00Z')
+const workload = { type: 'rest', digest: '0123456789' } as const
+const deployment = (status: Deployment['status'], replicas = 1): Deployment =>
+  ({
+    ...{ apiVersion: 'apps/v1', kind: 'Deployment' },
+    metadata: { name: 'one', generation: 2, creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: { replicas },
+    status,
+  }) as Deployment
+const seen = (readyReplicas: number, more: object = {}) => ({ observedGeneration: 2, readyReplicas, ...more })
+const pod = (reason: string, restarts: number): ServicePod => ({
+  ...{ name: 'pod', ...workload },
+  trouble: { reason, message: 'why', restarts },
+})
+const quota = { conditions: [{ type: 'ReplicaFailure', status: 'True', message: 'exceeded quota' }] }
+
+test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressOf>]>([
+  ['all pods are ready', deployment(seen(1)), [], 0, { state: 'ready' }],
+  ['one of two is ready', deployment(seen(1), 2), [], 0, { state: 'starting', until: created + 60_000 }],
+  ['one of two is ready after a minute', deployment(seen(1), 2), [], 60, { state: 'ready' }],
+  [
+    'its controller has not seen it',
+    deployment({ ...seen(1), observedGeneration: 1 }),
+    [],
+    1,
+    { state: 'starting', until: created + 60_000 },
+  ],
+  [
+    'a pod crashes for the second time',
+    deployment(seen(0)),
+    [pod('CrashLoopBackOff', 2)],
+    1,
+    { state: 'starting', until: created + 60_000 },
+  ],
+  [
+    'a pod crashes again and again',
+    deployment(seen(0)),
+    [pod('CrashLoopBackOff', 3)],
+    1,
+    { state: 'failed', message: 'it was restarted 3 times: why' },
+  ],
+  [
+    'its image is missing',
+    deployment(seen(0)),
+    [pod('ErrImagePull', 0)],
+    60,
+    { state: 'failed', message: 'ErrImagePull: why' },
+  ],
+  [
+    'a quota refuses its pods',
+    deployment(seen(0, quota)),
+    [],
+    60,
+    { state: 'failed', message: 'the cluster refuses its pods: exceeded quota' },
+  ],
+  ['nothing is known', deployment(undefined), [], 60, { state: 'failed', message: 'no pod was ready after 60 s' }],
+])('%s', (_, found, pods, seconds, expected) => {
+  const now = created + seconds * 1000
+  expect(progressOf({ deployment: found, pods, notRunningSince: created }, workload, now)).toEqual(expected)
+})
+
+test('a service that stops being ready has a minute from then on', () => {
+  const notRunningSince = created + 3600_000
+  const facts = { deployment: deployment(seen(0)), pods: [], notRunningSince }
+  expect(progressOf(facts, workload, notRunningSince)).toEqual({ state: 'starting', until: notRunningSince + 60_000 })
+})
