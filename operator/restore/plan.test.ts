@@ -37,75 +37,99 @@ const told = (more: Partial<Observed>) => {
   }
 }
 
-describe('step by step', () => {
+describe('a restore', () => {
   test.each<[string, Partial<Observed>, Partial<ReturnType<typeof told>>]>([
-    ['it is told first that it is seen', { restore: restore(undefined, { finalizers: [] }) }, { phase: 'pending' }],
-    ['then it is held', { restore: restore({ phase: 'pending' }, { finalizers: [] }) }, { does: ['identify'] }],
-    ['one that was put back asks for nothing', { restore: restore(undefined) }, { phase: 'failed', reason: 'PutBack' }],
-    ['it begins', { restore: restore({ phase: 'pending' }) }, { phase: 'running', does: [] }],
+    ['without a status is pending', { restore: restore(undefined, { finalizers: [] }) }, { phase: 'pending' }],
     [
-      'or waits for another one',
+      'without the finalizer gets it',
+      { restore: restore({ phase: 'pending' }, { finalizers: [] }) },
+      { does: ['identify'] },
+    ],
+    [
+      'with the finalizer and without a status was restored from a copy of the cluster, and fails',
+      { restore: restore(undefined) },
+      { phase: 'failed', reason: 'PutBack' },
+    ],
+    ['begins', { restore: restore({ phase: 'pending' }) }, { phase: 'running', does: [] }],
+    [
+      'waits while another restore of the database runs',
       { restore: restore({ phase: 'pending' }), ahead: 'x' },
       { phase: 'pending', reason: 'Queued' },
     ],
     [
-      'or for a database that is busy',
+      'waits while the database has an operation',
       { restore: restore({ phase: 'pending' }), isAsked: false },
       { phase: 'pending', reason: 'Queued' },
     ],
     [
-      'the anchor is asked for before all',
+      'creates its prerestore backup first',
       { anchor: undefined, candidate: making },
       { does: ['take-backup'], isFenced: false },
     ],
-    ['nothing is stopped while the candidate starts', { candidate: making }, { reason: 'Starting', isFenced: false }],
     [
-      'nor while the old Postgres is needed',
+      'does not stop Postgres while the candidate starts',
+      { candidate: making },
+      { reason: 'Starting', isFenced: false },
+    ],
+    [
+      'does not stop Postgres while a backup is taken from it',
       { suspensionBlock: { reason: 'AwaitsBackup', message: '' } },
       { reason: 'AwaitsBackup', isFenced: false },
     ],
-    ['then the old one is fenced off', {}, { reason: 'Stopping', isFenced: true, does: [] }],
-    ['and waited for', { restore: fenced }, { reason: 'Stopping', does: [] }],
-    ['and kept from starting', { restore: fenced, old: 'stopped' }, { reason: 'Stopping', does: ['lock'] }],
+    ['fences the previous Postgres once the candidate is ready', {}, { reason: 'Stopping', isFenced: true, does: [] }],
+    ['waits until the previous Postgres has stopped', { restore: fenced }, { reason: 'Stopping', does: [] }],
     [
-      'before anything else, also with its backup',
+      'locks the previous Postgres once it has stopped',
+      { restore: fenced, old: 'stopped' },
+      { reason: 'Stopping', does: ['lock'] },
+    ],
+    [
+      'locks the previous Postgres even if its prerestore backup is completed',
       { restore: fenced, old: 'stopped', anchor: anchor('completed') },
       { does: ['lock'] },
     ],
-    ['and backed up', { restore: fenced, old: 'locked' }, { reason: 'Anchoring', does: [] }],
-    ['and replaced', { restore: fenced, old: 'locked', anchor: anchor('completed') }, { reason: 'Switching', volume }],
     [
-      'but not where somebody else has the name of the anchor',
+      'waits for the prerestore backup of the stopped volume',
+      { restore: fenced, old: 'locked' },
+      { reason: 'Anchoring', does: [] },
+    ],
+    [
+      'switches once the prerestore backup is completed',
+      { restore: fenced, old: 'locked', anchor: anchor('completed') },
+      { reason: 'Switching', volume },
+    ],
+    [
+      'fails if another object has the name of its prerestore backup',
       { restore: fenced, old: 'locked', anchor: backup('completed', { purpose: 'prerestore' }) },
       { phase: 'failed', reason: 'NameTaken', does: [] },
     ],
     [
-      'or it was taken before the old one was to stop',
+      'fails if its prerestore backup was completed before Postgres was fenced',
       { restore: restore({ ...running, fencedAt: timestamp(now + 1_000) }), anchor: anchor('completed') },
       { phase: 'failed', reason: 'NameTaken', does: [] },
     ],
     [
-      'but not where it could not be backed up',
+      'fails if its prerestore backup failed',
       { restore: fenced, old: 'locked', anchor: anchor('failed') },
       { phase: 'failed', reason: 'BackupFailed', does: [] },
     ],
     [
-      'unless somebody agrees',
+      'switches without a prerestore backup if the present data may be discarded',
       { restore: discarding(fenced), old: 'locked', anchor: anchor('failed') },
       { reason: 'Switching', volume },
     ],
     [
-      'nor does it begin where that is known before',
+      'fails at once if no prerestore backup is possible',
       { restore: restore({ phase: 'pending' }), unanchorable: 'why' },
       { phase: 'failed', reason: 'NoBackupPossible', does: [] },
     ],
     [
-      'unless somebody agrees, again',
+      'begins without a possible prerestore backup if the present data may be discarded',
       { restore: discarding(restore({ phase: 'pending' })), unanchorable: 'why' },
       { phase: 'running' },
     ],
     [
-      'nor where very many volumes of before are kept',
+      'fails if the database keeps 32 previous volumes',
       {
         restore: restore({ phase: 'pending' }),
         database: database({
@@ -115,67 +139,67 @@ describe('step by step', () => {
       { phase: 'failed', reason: 'TooManyPrevious', does: [] },
     ],
     [
-      'a candidate that fails ends it',
+      'fails with its candidate',
       { candidate: { state: 'failed', reason: 'R', message: '', actions: [], isBound: true } },
       { phase: 'failed', reason: 'R' },
     ],
     [
-      'a backup that goes ends it',
+      'fails if its backup is lost before the volume is bound',
       { candidate: { ...making, isBound: false }, source: { refused: { reason: 'SnapshotLost', message: '' } } },
       { phase: 'failed', reason: 'SnapshotLost' },
     ],
     [
-      'unless its data were copied',
+      'goes on if its backup is lost after the volume is bound',
       { candidate: making, source: { refused: { reason: 'SnapshotLost', message: '' } } },
       { phase: 'running' },
     ],
     [
-      'time ends it',
+      'fails at its deadline',
       { candidate: making, restore: restore({ ...running, deadlineAt: ago(1) }) },
       { phase: 'failed', reason: 'DeadlineExceeded' },
     ],
     [
-      'so does its deletion',
+      'fails if it is deleted',
       { restore: restore(running, { deletionTimestamp: ago(1) }) },
       { phase: 'failed', reason: 'Deleted' },
     ],
     [
-      'and that of its database',
+      'fails if its database is being deleted',
       { database: database({}, { deletionTimestamp: ago(1) }) },
       { phase: 'failed', reason: 'DatabaseDeleting' },
     ],
     [
-      'a backup of a branch is none of the database',
+      'fails if the backup is of a branch',
       { backup: backup('completed', { sourceBranch: { name: 'b', id: 'b' } }), restore: restore({ phase: 'pending' }) },
       { phase: 'failed', reason: 'OtherDatabase' },
     ],
     [
-      'nothing ends it once the database is to serve from the new volume, neither time nor its deletion',
+      'handed over to its database goes on after its deadline and its deletion',
       { restore: restore({ ...handedOver, deadlineAt: ago(1) }, { deletionTimestamp: ago(1) }) },
       { phase: 'running', reason: 'Switching', does: [], volume },
     ],
     [
-      'nor that its database is not to be found for a moment',
+      'handed over goes on while its database is not found',
       { restore: restore(handedOver), database: undefined },
       { phase: 'running', reason: 'Switching' },
     ],
     [
-      'but a database that is being deleted',
+      'handed over fails if its database is being deleted',
       { restore: restore(handedOver), database: database({}, { deletionTimestamp: ago(1) }) },
       { phase: 'failed', reason: 'DatabaseDeleting' },
     ],
     [
-      'or that is not there in time',
+      'handed over fails if its database is not found at the deadline',
       { restore: restore({ ...handedOver, deadlineAt: ago(1) }), database: undefined },
       { phase: 'failed', reason: 'DatabaseMissing' },
     ],
     [
-      'or has another volume by then',
+      'handed over fails if its database has another volume at the deadline',
       { restore: restore({ ...handedOver, deadlineAt: ago(1) }), database: database({ incarnation: 7 }) },
       { phase: 'failed', reason: 'OtherVolume' },
     ],
     [
-      'once the new volume serves, nothing ends it',
+      'switched goes on after its deadline',
       { database: database({ incarnation: 2 }), restore: restore({ ...running, deadlineAt: ago(1) }) },
       { phase: 'running', reason: 'Opening' },
     ],

@@ -15,18 +15,24 @@ const cancelled = '57014'
  * @throws what running throws; that a statement took too long only where no index can answer instead
  */
 export async function searchInTime(
-  search: Omit<Search, 'timeoutMs' | 'isIndexOnly'>,
+  search: Omit<Search, 'timeoutMs' | 'isIndexOnly' | 'onExact'>,
   exactMs: number,
   run: Run,
 ): Promise<InTime> {
   const isIndexed = search.tables.some(({ table }) => table.described.vector.indexes.length > 0)
   const hasOtherWay = search.vector !== undefined && isIndexed
+  let isExact = false
+  const onExact = () => {
+    isExact = true
+  }
   try {
     const timeoutMs = hasOtherWay ? Math.min(exactMs, statementTimeoutMs) : statementTimeoutMs
-    return { documents: await run({ ...search, timeoutMs, isIndexOnly: false }), isIncomplete: false }
+    return { documents: await run({ ...search, timeoutMs, isIndexOnly: false, onExact }), isIncomplete: false }
   } catch (error) {
     if (!hasOtherWay || !(error instanceof DatabaseError) || error.sqlState !== cancelled) throw error
   }
-  const documents = await run({ ...search, timeoutMs: statementTimeoutMs, isIndexOnly: true })
-  return { documents, isIncomplete: true }
+  // Without an exact scan something else was slow, and needs its time.
+  const isIndexOnly = isExact
+  const documents = await run({ ...search, timeoutMs: statementTimeoutMs, isIndexOnly, onExact })
+  return { documents, isIncomplete: isIndexOnly }
 }

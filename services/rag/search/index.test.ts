@@ -129,6 +129,16 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
         expect(cut.warnings).toEqual([expect.stringContaining('search.exact_timeout')])
       }
     }
+    // What is slow is not an exact scan: nothing is missing.
+    const slowWords: typeof byId = options => ({
+      warnings: [],
+      prepare: async () => (condition, _, limit) => ({
+        sql: `SELECT ${options.table.rowExpression} AS row_key, 1::float8 AS score FROM far AS t WHERE ${condition ?? 'true'} AND id < 60 AND slow(id) LIMIT ${limit}`,
+      }),
+    })
+    const one = searcher([table('far')], { makeLexical: slowWords, exactTimeoutMs: 50 })
+    const whole = await one.search({ query: '[1,10,0]', filter: undefined, topN: 3 }, never)
+    expect([whole.isIncomplete, whole.documents.length]).toEqual([false, 3])
   })
 
   test('columns may have the names that the statements use', async () => {

@@ -54,6 +54,8 @@ export type Search = {
   readonly timeoutMs: number
   /** Whether exact scans are left out where a table has an index. */
   readonly isIndexOnly: boolean
+  /** Called before all rows that a filter accepts are compared, though there is an index. */
+  readonly onExact: () => void
 }
 
 /** Of each list that is fused. */
@@ -149,6 +151,7 @@ function vectorStep(search: Search, one: TableSearch, limit: number, hasTexts: b
   const { described } = one.table
   const byIndex = search.isIndexOnly ? indexPlan(described, one.size, limit) : undefined
   const plan = byIndex ?? vectorPlan(described, one.size, limit)
+  if (plan.kind === 'exact' && described.vector.indexes.length > 0) search.onExact()
   return { plan, step: stepOf(vectorStatement(search, one, plan, limit, hasTexts)) }
 }
 
@@ -169,6 +172,7 @@ async function complete(
   const accepted = Number(rows[0]?.[3] ?? rows.length)
   if (plan.isFilterWithin) return { rows, isAll: true }
   if (accepted >= plan.needed) return { rows, isAll: false }
+  search.onExact()
   const step = stepOf(vectorStatement(search, one, exact, limit, hasTexts))
   // The settings before may have ended with their transaction.
   const [all = []] = await runSteps(connection, [
