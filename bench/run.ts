@@ -12,6 +12,7 @@ const benchmarks = [
   'gateway',
   'gateway-http',
   'gateway-haproxy',
+  'gateway-https',
   'gateway-logins',
   'gateway-flood',
   'informer',

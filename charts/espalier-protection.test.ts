@@ -4,12 +4,20 @@ import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import type { Cluster, KindName, ListOptions, WatchOptions } from '../cluster/index.ts'
 import { createMetrics } from '../controller/index.ts'
-import { annotations, childNames, declarations, labels, type ManagedDatabaseStatus } from '../crds/index.ts'
+import {
+  annotations,
+  childNames,
+  declarations,
+  labels,
+  type ManagedDatabaseStatus,
+  serviceKeysName,
+} from '../crds/index.ts'
 import { createCaches } from '../operator/caches.ts'
 import { systemIdentifierAnnotation } from '../operator/member/storage/claim.ts'
 import { reclaimPolicyAnnotation } from '../operator/member/storage/persistent-volume.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/objects/ownership.ts'
 import { namespaceDraft } from '../operator/tenant/namespace.ts'
+import { serviceKeysComponent } from '../sealing/service-keys.ts'
 import { espalierChart, minimal } from './testing/espalier.ts'
 import { describeChart, named, type Rendered } from './testing/helm.ts'
 
@@ -97,6 +105,25 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
       policyName: 'espalier-backup-purposes',
       validationActions: ['Deny'],
     })
+  })
+
+  test('the API may give the label to the Secrets with keys of services, and to nothing else', () => {
+    const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
+    const [{ expression }, ...others] = spec.validations
+    expect(others).toEqual([])
+    const [operator, api] = expression.split(/\s*\|\|\s*/)
+    expect(operator).toContain(".subresource('status').check('update').allowed()")
+    for (const condition of [
+      "request.operation == 'CREATE'",
+      "request.resource.resource == 'secrets'",
+      "request.userInfo.username == 'system:serviceaccount:espalier-system:espalier-api'",
+      `object.metadata.labels['${labels.component}'] == '${serviceKeysComponent}'`,
+      '!has(object.metadata.annotations)',
+    ])
+      expect(api).toContain(condition)
+    const pattern = new RegExp(/matches\('([^']+)'\)/.exec(api)?.[1] ?? 'none')
+    expect(serviceKeysName('01a21938-e6b3-7aee-809d-bf38c593f783', 'deadbeef')).toMatch(pattern)
+    expect('db-01a21938e6b37aee-1-data').not.toMatch(pattern)
   })
 
   test('databases with branches are deleted by the API, by force, as an object alone, and with their namespace', () => {

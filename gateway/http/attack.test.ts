@@ -98,6 +98,23 @@ test('large headers are 431 over HTTP/1.1, and cut the stream of HTTP/2', async 
   expect(asked).toEqual([])
 })
 
+test('what HTTP/2 can say and HTTP/1.1 cannot is refused, and so is the other way round', async () => {
+  const session = await it.http2()
+  const status = async (headers: Record<string, string>): Promise<unknown> => {
+    const stream = session.request({ ':authority': shopHost, ':path': '/rest/', ...headers })
+    stream.on('error', () => {})
+    return new Promise(resolve => {
+      stream.on('response', answered => resolve(answered[':status']))
+      stream.on('close', () => resolve(undefined))
+    })
+  }
+  expect([400, undefined]).toContain(await status({ ':method': 'A B' }))
+  expect([400, 200, undefined]).toContain(await status({ 'x-odd': 'a\u00e9\u4e2d' }))
+  await it.serve('mcp 81', (_, response) => response.writeHead(700).end())
+  expect(await status({ ':path': '/mcp' })).toBe(502)
+  expect((await it.ask('/mcp')).status).toBe(502)
+})
+
 test('pipelined requests are answered in order, one at a time; more than may wait are cut off', async () => {
   const many = (count: number, last: string) =>
     Array.from({ length: count }, (_, index) =>

@@ -103,7 +103,12 @@ export class Exchange {
     const found = length === undefined ? malformedRequest('the length of the body is ambiguous') : this.#decide()
     if (!('kind' in found)) this.#refuse(found)
     else if (typeof length === 'number' && length > bodyBytes) this.#refuse(largeBody(bodyBytes))
-    else void this.#forward(found, false)
+    else this.#send(found, false)
+  }
+
+  /** Node refuses to send some requests that it has accepted: methods and values of headers that HTTP/1.1 cannot have. */
+  #send(forward: Forward, isAgain: boolean): void {
+    this.#forward(forward, isAgain).catch(() => this.#refuse(malformedRequest('the request cannot be forwarded')))
   }
 
   /** Called at intervals. */
@@ -162,7 +167,7 @@ export class Exchange {
     upstream.on('error', error => {
       if (this.#upstream !== upstream || this.#isAnswered || this.#isOver) return
       const isStale = upstream.reusedSocket && !isAgain && !this.#hasBody
-      if (isStale && safeMethods.has(upstream.method)) void this.#forward(forward, true)
+      if (isStale && safeMethods.has(upstream.method)) this.#send(forward, true)
       else this.#fail(error)
     })
     if (this.#hasBody && this.#client.expectsContinue) this.#client.response.writeContinue()
@@ -191,8 +196,15 @@ export class Exchange {
       answer.destroy()
       return
     }
+    const { statusCode = 0 } = answer
+    // HTTP/2 has no others.
+    if (statusCode < 200 || statusCode > 599) {
+      answer.destroy()
+      this.#refuse(badGateway(this.#service ?? 'rest'))
+      return
+    }
     this.#isAnswered = true
-    this.#code = answer.statusCode ?? 502
+    this.#code = statusCode
     answer.on('error', () => this.#client.cut(false))
     response.writeHead(this.#code, this.#finalHeaders(answer))
     if (answer.headers['content-type']?.startsWith('text/event-stream') === true) response.flushHeaders()

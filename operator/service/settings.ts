@@ -47,7 +47,8 @@ const url = z.url({ protocol: /^https?$/ }).max(300)
 export const serviceSettings = z.strictObject({
   resources: z
     .strictObject({
-      mcp: resources('10m', '96Mi', '256Mi'),
+      // At 256Mi both containers were killed for their memory with two clients that call a tool over and over.
+      mcp: resources('10m', '128Mi', '640Mi'),
       rest: resources('10m', '96Mi', '256Mi'),
       rag: resources('10m', '96Mi', '256Mi'),
     })

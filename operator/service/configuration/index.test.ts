@@ -206,7 +206,7 @@ const anyText = (maxLength: number) =>
         .map(parts => parts.join('')),
     )
     .map(text => text.slice(0, maxLength).toWellFormed())
-const filled = (maxLength: number) => anyText(maxLength).map(text => `x${text}`.slice(0, maxLength))
+const filled = (maxLength: number) => anyText(maxLength).map(text => `x${text}`.slice(0, maxLength).toWellFormed())
 const printable = (text: string) => !/\p{Cc}/u.test(text) && Buffer.byteLength(text) <= 63
 const column = filled(30).filter(printable)
 

@@ -13,7 +13,6 @@ export {
   type ServiceContainer,
   type ServiceInput,
   type ServiceResources,
-  type ServiceSettings,
   type ServiceType,
 } from './types.ts'
 

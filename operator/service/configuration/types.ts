@@ -6,7 +6,7 @@ export type ServiceType = ServiceConfig['serviceType']
 export type Provider = 'anthropic' | 'openai' | 'voyage'
 
 /** The part of the operator's configuration that decides what is rendered. */
-export type ServiceSettings = {
+type ServiceSettings = {
   resources: Readonly<Record<ServiceType, ServiceResources>>
   /** Where a provider is, if not at its public address. */
   baseUrls: Readonly<Partial<Record<Provider, string>>>
