@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { apiConfiguration } from '../api/configuration.ts'
+import { haproxyDefaults, renderConfiguration } from '../gateway/haproxy/configuration.ts'
+import { pathsIn } from '../gateway/haproxy/paths.ts'
 import { agentPort } from '../instance/agent/contract.ts'
 import { exposition } from '../instance/agent/exposition.ts'
 import { measureNames, type Sample } from '../instance/agent/measures.ts'
@@ -233,6 +235,26 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
         expect(annotations.description.length, alert).toBeGreaterThan(20)
       }
       expect(new Set(rules.map(({ alert }: Rendered) => alert)).size).toBe(rules.length)
+    })
+
+    test('have rules about their services, which ask for what there is', () => {
+      const [{ rules }] = named(objects, 'PrometheusRule', 'espalier-services').spec.groups
+      expect(rules.map(({ alert }: Rendered) => alert)).toEqual([
+        'EspalierServiceRestarting',
+        'EspalierGatewayServiceErrors',
+        'EspalierDatabasesDegraded',
+      ])
+      const https = { port: 8443, maxConnections: 1, placeholder: { cert: '', key: '' } }
+      const configuration = renderConfiguration({
+        ...{ ...haproxyDefaults, paths: pathsIn('/run'), ports: { first: 1, last: 2 }, https },
+      })
+      const backends = [...configuration.matchAll(/^backend (services-\w+)/gm)].map(([, name]) => name)
+      expect(backends).toEqual(['services-mcp', 'services-rest', 'services-rag'])
+      for (const { alert, expr, labels, annotations } of rules) {
+        expect(expr.split('(').length, alert).toBe(expr.split(')').length)
+        expect(['warning', 'critical'], alert).toContain(labels.severity)
+        expect(annotations.description.length, alert).toBeGreaterThan(20)
+      }
     })
 
     test('have a dashboard that shows every one of them, and no other', () => {
