@@ -11,9 +11,7 @@
 import { type LoginLimits, loginLimits } from '../logins.ts'
 import { type HttpsOptions, httpsSections } from './https.ts'
 import { beginMs, loginActions, loginRefusal } from './logins.ts'
-import { deadlineKey, type Paths } from './paths.ts'
-
-export type PortRange = { first: number; last: number }
+import { deadlineKey, type Paths, type PortRange } from './paths.ts'
 
 export type HaproxyOptions = {
   paths: Paths

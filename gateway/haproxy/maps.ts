@@ -6,8 +6,7 @@
 import type { RouteTarget } from '../../routes/route.ts'
 import { parseCidr } from '../../values/cidr.ts'
 import type { CompiledRoute, RouteTable } from '../table.ts'
-import type { PortRange } from './configuration.ts'
-import { deadlineKey, type Paths } from './paths.ts'
+import { deadlineKey, type Paths, type PortRange } from './paths.ts'
 
 /** A routed port: where it leads, as `ip:port` (absent: nowhere), and the CIDR blocks that it admits. */
 export type Endpoint = { to: string | undefined; rules: readonly string[] }

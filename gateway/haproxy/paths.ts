@@ -45,3 +45,6 @@ export const pathsIn = (directory: string): Paths => ({
   defaultCertificate: join(directory, 'default.pem'),
   state: join(directory, 'state.map'),
 })
+
+/** The ports of Postgres, which HAProxy listens on all the time. */
+export type PortRange = { first: number; last: number }

@@ -16,7 +16,7 @@ export type Asked = {
   /** The address that the request comes from. */
   from?: string
 }
-export type Answer = { status: number; headers: IncomingMessage['headers']; body: string }
+type Answer = { status: number; headers: IncomingMessage['headers']; body: string }
 
 /** A response whose body is still to come. */
 export async function open(listener: Listener, asked: Asked): Promise<IncomingMessage> {

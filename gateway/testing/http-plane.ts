@@ -15,7 +15,7 @@ import { type Asked, ask, dialTls, type Listener, open } from './http-client.ts'
 import { openService, type Received, type TestService } from './http-services.ts'
 import { until } from './sockets.ts'
 
-export type TestHttpPlane = Listener & {
+type TestHttpPlane = Listener & {
   /** Names beside its addresses by which clients reach databases by the path. */
   ownNames: ReadonlySet<string>
   /** Resolves once no request is judged by an earlier table. */
