@@ -25,7 +25,7 @@ beforeAll(async () => {
   provider = await startProvider()
   api = await provider.client()
   const authority = await (await fetch(`${provider.api}/managed/v1/ca.pem`)).text()
-  fetching = httpsFetch({ authority, address: provider.clientAddress })
+  fetching = httpsFetch({ authority, address: '127.0.0.1' })
 })
 afterAll(() => provider?.stop())
 
