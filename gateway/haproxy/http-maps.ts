@@ -10,6 +10,7 @@
 import { createHash } from 'node:crypto'
 import type { RouteTarget } from '../../routes/route.ts'
 import type { CompiledHost, CompiledService, HostTable } from '../http/table.ts'
+import { hasSeparator, ownerFields, serviceFields } from './http-fields.ts'
 import type { MapContent } from './maps.ts'
 import type { Paths } from './paths.ts'
 
@@ -17,12 +18,6 @@ import type { Paths } from './paths.ts'
 type HttpEndpoint = { services: ReadonlyMap<string, string>; callers: ReadonlySet<string> }
 /** By host name. */
 export type HttpEndpoints = ReadonlyMap<string, HttpEndpoint>
-
-/** The fields of values in `services`, in this order, separated by `|`: of an owner's name alone, and of a service. */
-export const ownerFields = ['label', 'has'] as const
-export const serviceFields = ['network', 'address', 'port', 'bridgePort', 'unavailable', 'tokenDigest'] as const
-/** Between the services that an owner has: no space, which would end a command's argument. */
-export const hasSeparator = '+'
 
 const inOrder = <Name extends string>(names: readonly Name[], fields: Record<Name, string | number | undefined>) =>
   names.map(name => String(fields[name] ?? '')).join('|')

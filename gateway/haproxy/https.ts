@@ -27,7 +27,7 @@ import {
   unknownPath,
   unreachable,
 } from '../http/refusal.ts'
-import { hasSeparator, ownerFields, serviceFields } from './http-maps.ts'
+import { hasSeparator, ownerFields, serviceFields } from './http-fields.ts'
 import { type PathRule, pathRules } from './http-paths.ts'
 import { deadlineKey, drainingKey, type Paths } from './paths.ts'
 
