@@ -81,17 +81,19 @@ export class Listener {
     }
   }
 
-  /** Ends when another connection has taken the place of this one. @throws Error where the connection or the statement fails */
+  /**
+   * Ends when another connection has taken the place of this one. The schema is read again after the first look: what was read before may be
+   * older. @throws Error where the connection or the statement fails
+   */
   async #watchCatalogue(client: pg.Client): Promise<void> {
     const { watchIntervalMs, onHeard } = this.#options
     let known: Version | undefined
-    while (watchIntervalMs > 0) {
-      await sleep(watchIntervalMs, undefined, { ref: false })
-      if (this.#isStopped || this.#client !== client || !this.#isListening) return
+    while (watchIntervalMs > 0 && !this.#isStopped && this.#client === client && this.#isListening) {
       const { text, values = [] } = versionStatement(known)
       const before = known
       known = versionOf(await client.query({ text, values: [...values], rowMode: 'array' }), before)
-      if (before !== undefined && known.fingerprint !== before.fingerprint) onHeard('reload schema')
+      if (known.fingerprint !== before?.fingerprint) onHeard('reload schema')
+      await sleep(watchIntervalMs, undefined, { ref: false })
     }
   }
 
