@@ -21,13 +21,34 @@ type Served = Database & { services: Service[] }
 let provider: Provider
 let api: ApiClient
 let fetching: Fetch
+/** As it is once its services run. */
+let database: Served
+const restConfig = { db_schemas: 'public', db_anon_role: 'web_anonymous' }
+
 beforeAll(async () => {
   provider = await startProvider()
   api = await provider.client()
   const authority = await (await fetch(`${provider.api}/managed/v1/ca.pem`)).text()
   fetching = httpsFetch({ authority, address: '127.0.0.1' })
+  const toThis = openTo(provider.clientAddress)
+  const { status, body } = await api.create({
+    name: 'served',
+    ip_allowlist: toThis,
+    services: [
+      { service_type: 'mcp', ip_allowlist: toThis },
+      { service_type: 'rest', ip_allowlist: toThis, rest_config: restConfig },
+    ],
+  })
+  expect(status, JSON.stringify(body)).toBe(200)
+  database = await eventually('the services', async () => {
+    const found = await read(body.id)
+    return found.status === 'available' && found.services.every(({ state }) => state === 'running') && found
+  })
 })
-afterAll(() => provider?.stop())
+afterAll(async () => {
+  if (database !== undefined) await api.remove(database.id)
+  await provider?.stop()
+})
 
 const read = async (id: string): Promise<Served> => (await api.call<Served>('GET', `/databases/${id}`)).body
 
@@ -52,33 +73,10 @@ async function callTool(service: Service & { uri: string }, sql: string): Promis
   }
 }
 
-test('a database serves MCP and REST clients through the gateway', { timeout: 300_000 }, async () => {
-  const everybodyHere = openTo(provider.clientAddress)
-  const { status, body } = await api.create({
-    name: 'served',
-    ip_allowlist: everybodyHere,
-    services: [
-      { service_type: 'mcp', ip_allowlist: everybodyHere },
-      {
-        service_type: 'rest',
-        ip_allowlist: everybodyHere,
-        rest_config: { db_schemas: 'public', db_anon_role: 'web_anonymous' },
-      },
-    ],
-  })
-  expect(status, JSON.stringify(body)).toBe(200)
-  const { id } = body
-  const database = await eventually(
-    'the services',
-    async () => {
-      const found = await read(id)
-      return found.status === 'available' && found.services.every(({ state }) => state === 'running') && found
-    },
-    200_000,
-  )
-  await query(await api.connection(id, 'admin'), 'CREATE ROLE web_anonymous NOLOGIN; GRANT web_anonymous TO app')
+test('MCP and REST clients are served through the gateway', async () => {
+  await query(await api.connection(database.id, 'admin'), 'CREATE ROLE web_anonymous NOLOGIN')
   await query(
-    await api.connection(id),
+    await api.connection(database.id),
     `CREATE TABLE fruit (id int PRIMARY KEY, name text); INSERT INTO fruit VALUES (1, 'pear');
      GRANT SELECT ON fruit TO web_anonymous`,
   )
@@ -88,5 +86,76 @@ test('a database serves MCP and REST clients through the gateway', { timeout: 30
     return data?.length === 1 && data[0]?.name === 'pear'
   })
   expect(await callTool(serviceOf(database, 'mcp'), 'SELECT name FROM fruit')).toContain('pear')
-  await api.remove(id)
+})
+
+const raw = (service: { uri: string }, path: string, token?: string) =>
+  fetching(`${service.uri}${path}`, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
+
+test('a branch has services of its own, which take no token of the source', async () => {
+  const { body: branch } = await api.call<Served>(
+    'POST',
+    `/databases/${database.id}/branches`,
+    {},
+    { prefer: 'wait=60' },
+  )
+  const path = `/databases/${database.id}/branches/${branch.id}`
+  const ready = await eventually('the services of the branch', async () => {
+    const { body } = await api.call<Served>('GET', path)
+    return body.services.every(({ state }) => state === 'running') && body
+  })
+  const [mcp, rest] = [serviceOf(ready, 'mcp'), serviceOf(ready, 'rest')]
+  expect(await callTool(mcp, 'SELECT name FROM fruit')).toContain('pear')
+  expect(mcp.mcp_config?.init_tokens).not.toBe(serviceOf(database, 'mcp').mcp_config?.init_tokens)
+  expect(mcp.uri).not.toBe(serviceOf(database, 'mcp').uri)
+  await expect(
+    callTool({ ...mcp, mcp_config: serviceOf(database, 'mcp').mcp_config ?? {} }, 'SELECT 1'),
+  ).rejects.toThrow()
+  expect((await raw(rest, '/fruit')).status).toBe(200)
+  expect((await api.call('DELETE', path, undefined, { prefer: 'wait=60' })).status).toBe(204)
+})
+
+test('a restore in place leaves the services, which serve what was restored', async () => {
+  const { body: backup } = await api.call<{ id: string; status: string }>(
+    'POST',
+    `/databases/${database.id}/backup`,
+    { kind: 'hot' },
+    { prefer: 'wait=60' },
+  )
+  expect(backup.status).toBe('completed')
+  await query(await api.connection(database.id), 'DROP TABLE fruit')
+  await api.call('POST', `/databases/${database.id}/restore`, { backup_id: backup.id }, { prefer: 'wait=60' })
+  const restored = await eventually('the restore', async () => {
+    const found = await read(database.id)
+    return found.status === 'available' && found
+  })
+  expect(restored.services).toEqual(database.services)
+  await eventually(
+    'the restored table by REST',
+    async () => (await raw(serviceOf(database, 'rest'), '/fruit')).status === 200,
+  )
+  expect(await callTool(serviceOf(database, 'mcp'), 'SELECT name FROM fruit')).toContain('pear')
+})
+
+test('a service of a suspended database answers 503, and serves again after the resumption', async () => {
+  await api.call('POST', `/databases/${database.id}/suspend`, undefined, { prefer: 'wait=60' })
+  const refused = await eventually('the refusal', async () => {
+    const answer = await raw(serviceOf(database, 'rest'), '/fruit')
+    return answer.status === 503 && answer
+  })
+  expect(await refused.text()).toContain('suspended')
+  await api.call('POST', `/databases/${database.id}/resume`, undefined, { prefer: 'wait=60' })
+  await eventually('the table by REST', async () => (await raw(serviceOf(database, 'rest'), '/fruit')).status === 200)
+  expect((await read(database.id)).services.map(({ state }) => state)).toEqual(['running', 'running'])
+})
+
+test('a service that is left out is removed, and its allowlist closes the other', async () => {
+  const rest = { service_type: 'rest', ip_allowlist: { rules: [] }, rest_config: restConfig }
+  const { status, body } = await api.change(database.id, { services: [rest] })
+  expect(status, JSON.stringify(body)).toBe(200)
+  await eventually('the change', async () => {
+    const found = await read(database.id)
+    return found.status === 'available' && found.services.length === 1
+  })
+  expect((await raw(serviceOf(database, 'rest'), '/fruit')).status).toBe(403)
+  expect((await raw(serviceOf(database, 'mcp'), '/v1')).status).toBe(404)
 })
