@@ -23,6 +23,16 @@ const database = z.object({
   domain: z.string().optional(),
   ip_allowlist: z.object({ rules: z.array(z.object({ cidr: z.string() })), state: z.string().optional() }),
   connection: connection.optional(),
+  services: z
+    .array(
+      z.object({
+        service_type: z.string(),
+        state: z.string(),
+        uri: z.string().nullish(),
+        mcp_config: z.object({ init_tokens: z.string().optional() }).optional(),
+      }),
+    )
+    .optional(),
 })
 export type Database = z.output<typeof database>
 

@@ -1,7 +1,12 @@
 /** `espalier demo`: the tour of the README, played by itself on an installation that is thrown away afterwards. */
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
+import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { pino } from 'pino'
 import { gatewayHost } from '../../embedded/catalogue.ts'
@@ -14,7 +19,7 @@ import { type Command, logLevel, parseFlags } from '../command.ts'
 import { findConnection } from '../connect/connection.ts'
 
 const help = `Plays the tour of the README by itself: starts an installation in a temporary directory, creates a database, is
-denied, is let in, writes, reads, backs up, makes a mistake, restores, branches, deletes, and removes every trace.
+denied, is let in, writes, reads, adds services, backs up, makes a mistake, restores, branches, deletes, and removes every trace.
 
 Usage: espalier demo
 
@@ -62,6 +67,7 @@ async function tour(base: string, token: string): Promise<void> {
   const { connection } = await findConnection(client, { name: created.name, role: 'app' }, console.log)
   const way = { connection, authority: await client.authority() }
   await connectAndWrite(client, created.id, way)
+  await addServices(client, created.id, way)
   await backUpAndRestore(client, created.id, way)
   await branchAndDelete(client, created.id, way)
   await step(
@@ -103,6 +109,75 @@ async function connectAndWrite(client: Client, id: string, way: Way): Promise<vo
     'Give it a name for people',
     () => client.change(id, { display_name: 'The fruit shop' }),
     ({ display_name, status }) => `${display_name}, ${status}`,
+  )
+}
+
+/** Asks a service over HTTPS. Returns the body of the answer. */
+async function askService(
+  url: string,
+  authority: string,
+  { token, message }: { token?: string | undefined; message?: unknown } = {},
+): Promise<string> {
+  const sent = request(url, {
+    ca: authority,
+    method: message === undefined ? 'GET' : 'POST',
+    headers: {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(message === undefined
+        ? {}
+        : { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }),
+    },
+  })
+  sent.end(message === undefined ? undefined : JSON.stringify(message))
+  const [answer]: [IncomingMessage] = (await once(sent, 'response')) as [IncomingMessage]
+  return await text(answer)
+}
+
+const rest = { service_type: 'rest', rest_config: { db_schemas: 'public', db_anon_role: 'web' } }
+const allFruit = {
+  ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+  params: { name: 'query_database', arguments: { query: 'TABLE fruit' } },
+}
+
+async function addServices(client: Client, id: string, { connection, authority }: Way): Promise<void> {
+  const address = await client.clientIp()
+  const ip_allowlist = { rules: [{ cidr: address }] }
+  const served = await step(
+    'Run an HTTP API and tools for language models beside it',
+    () =>
+      client.change(id, {
+        services: [
+          { ...rest, ip_allowlist },
+          { service_type: 'mcp', ip_allowlist },
+        ],
+      }),
+    ({ services = [] }) => services.map(({ service_type, state }) => `${service_type} is ${state}`).join(', '),
+  )
+  const find = (type: string) => served.services?.find(({ service_type }) => service_type === type)
+  await step(
+    'Ask for the rows over HTTPS',
+    async () => {
+      const admin = await client.read(id, 'admin')
+      if (admin.connection === undefined) throw new Error('the database has no connection')
+      await query(
+        { connection: { ...connection, ...admin.connection, host: connection.host }, authority },
+        'CREATE ROLE web',
+      )
+      await query({ connection, authority }, 'GRANT SELECT ON fruit TO web')
+      for (let tries = 0; ; tries++) {
+        const answer = await askService(`${find('rest')?.uri}/fruit`, authority)
+        if (answer.startsWith('[') || tries === 60) return answer
+        await sleep(500)
+      }
+    },
+    answer => answer.replaceAll('\n', ''),
+  )
+  const { services = [] } = await client.read(id)
+  const mcp = services.find(({ service_type }) => service_type === 'mcp')
+  await step(
+    'Ask as a language model does, by MCP',
+    () => askService(`${mcp?.uri}/v1`, authority, { token: mcp?.mcp_config?.init_tokens, message: allFruit }),
+    answer => answer.slice(0, 200),
   )
 }
 
