@@ -44,6 +44,32 @@ const exceptions: readonly Exception[] = [
     reason:
       'in its coverage phase the fuzzer makes headers of letters and digits alone; where a pattern asks for anything else, as for a quote, it sends `0` and calls it sound',
   },
+  refused(/^services\[\d\]\.service_id: (there is no|the) \w+ service/, 'which services a database has, and their ids'),
+  refused(
+    /^services\[\d\]\.service_type: there is another service of this type/,
+    'one of a type, which no schema tells',
+  ),
+  refused(/^services\[\d\]\.service_type: rag needs pgvector/, "which versions have pgvector is the installation's"),
+  refused(/^services\[\d\]\.[\w.[\]]+_key: is required /, 'a key is required where none is stored'),
+  refused(/^services\[\d\]\.(host_ids|target_nodes): unknown /, 'which hosts and nodes a database has'),
+  refused(/^services\[\d\]\.rag_config\.[\w.[\]]+\.provider: anthropic has no embeddings/, 'likewise of providers'),
+  refused(/^services\[\d\]\.rag_config\.pipelines\[\d+\]\.name: names another pipeline/, 'no schema knows two entries'),
+  refused(/^services\[\d\]\.rag_config\.pipelines\[\d+\]\.tables\[\d+\]\.filter: /, 'SQL has a grammar of its own'),
+  refused(/^services\[\d\]\.rag_config\.cors\.allowed_origins\[\d+\]: must be an origin/, 'so have origins'),
+  refused(/^services\[\d\]\.rest_config\.cors_origins: must be origins separated by commas/, 'likewise'),
+  refused(/^services\[\d\]\.rest_config\.jwt_role_claim_key: /, 'so has the path to a claim'),
+  refused(/^services\[\d\]\.rest_config\.jwt_secret: must not be a key in PEM form/, 'likewise'),
+  refused(/^services\[\d\]\.rest_config\.db_schemas: must (be|hold|not name)/, 'so has a list of schemas'),
+  refused(/^services\[\d\]\.rest_config\.db_anon_role: must be a role of your own/, 'some names are reserved'),
+  refused(
+    /^services\[\d\]\.mcp_config\.init_tokens: must (be tokens|hold at most|not hold)/,
+    'so has a list of tokens',
+  ),
+  refused(
+    /^services\[\d\]\.mcp_config\.init_users: must (be|hold at most|have passwords|not hold)/,
+    'so has one of users',
+  ),
+  refused(/^service: there is no \w+ service here/, 'likewise'),
   refused(/^Idempotency-Key: was already used/, 'what a key stood for is not in the description'),
   {
     check: 'positive_data_acceptance',
