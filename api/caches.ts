@@ -5,7 +5,7 @@
 import type { Logger } from 'pino'
 import type { Cluster, Kinds } from '../cluster/index.ts'
 import { createInformer, type Informer, type InformerState } from '../cluster/informer/index.ts'
-import { labels } from '../crds/index.ts'
+import { labels, type ObjectMeta } from '../crds/index.ts'
 
 /** The kinds a tenant has objects of, each found by the id in its label. */
 export type OwnedKind = 'ManagedDatabase' | 'Branch' | 'Backup' | 'Task'
@@ -77,14 +77,17 @@ export const stopCaches = async (caches: Caches): Promise<void> => {
   await Promise.all(allOf(caches).map(cache => cache.stop()))
 }
 
-/** The tenant's object of this id, as far as the cache knows. */
+/** The tenant's object of this id, as far as the cache knows. One that is being deleted may be gone: readOwned() tells. */
 export const cachedOwned = <K extends OwnedKind>(
   cache: Informer<K>,
   namespace: string,
   id: string,
 ): Kinds[K] | undefined => cache.byIndex(byId, id).find(object => object.metadata.namespace === namespace)
 
-/** The tenant's object of this id: from the cache, else from the cluster. */
+/**
+ * The tenant's object of this id: from the cache, else from the cluster. One that is being deleted is read from the cluster,
+ * since another replica may have said already that it is gone.
+ */
 export async function findOwned<K extends OwnedKind>(
   cluster: Cluster,
   cache: Informer<K>,
@@ -92,8 +95,12 @@ export async function findOwned<K extends OwnedKind>(
   namespace: string,
   id: string,
 ): Promise<Kinds[K] | undefined> {
-  return cachedOwned(cache, namespace, id) ?? (await readOwned(cluster, kind, namespace, id))
+  const cached = cachedOwned(cache, namespace, id)
+  return cached === undefined || isBeingDeleted(cached) ? await readOwned(cluster, kind, namespace, id) : cached
 }
+
+export const isBeingDeleted = ({ metadata }: { metadata: ObjectMeta }): boolean =>
+  metadata.deletionTimestamp !== undefined
 
 /** The tenant's object of this id as it is now. */
 export async function readOwned<K extends OwnedKind>(

@@ -293,6 +293,24 @@ describe('delete', () => {
     expect(tookMs).toBeGreaterThan(900)
   })
 
+  test('is 404 as soon as it is gone, where the cache has heard only that it is being deleted', async () => {
+    const id = await createSettled(client, 'vanished')
+    await finalize('vanished')
+    expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'deleting')
+    const heard = Promise.withResolvers<void>()
+    client.cluster.silence = heard.promise
+    try {
+      const going = await stored('vanished')
+      await client.cluster.replace('ManagedDatabase', { ...going, metadata: { ...going.metadata, finalizers: [] } })
+      expect((await client.call('GET', `/databases/${id}`)).status).toBe(404)
+      expect((await client.call('GET', `/databases/${id}/logs`)).status).toBe(404)
+    } finally {
+      client.cluster.silence = undefined
+      heard.resolve()
+    }
+  })
+
   test('is refused under deletion protection, even with force', async () => {
     const id = await createSettled(client, 'guarded')
     await client.call('PATCH', `/databases/${id}`, { body: { deletion_protection: true } })

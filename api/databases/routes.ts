@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { sendJson, sendRead, taskHeaders, waitUntilSettled } from '../answers.ts'
-import { cachedOwned, readOwned } from '../caches.ts'
+import { cachedOwned, findOwned, isBeingDeleted } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
@@ -126,14 +126,14 @@ function addRead(app: App, context: ApiContext, singles: Singles): void {
     const { id } = request.params
     const userType = request.query.user_type
     const cached = cachedOwned(caches.ManagedDatabase, namespace, id)
-    if (cached === undefined || request.headers.prefer !== undefined) return slowly()
+    if (cached === undefined || isBeingDeleted(cached) || request.headers.prefer !== undefined) return slowly()
     const answer = singles.answer(cached, tenant, userType)
     if (answer instanceof Promise) return answer.then(made => send(request, reply, made))
     // At once, without a promise: this is the request that clients send most.
     send(request, reply, answer)
 
     async function slowly(): Promise<FastifyReply> {
-      const found = cached ?? (await readOwned(cluster, 'ManagedDatabase', namespace, id))
+      const found = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, id)
       const database = found && (await waitUntilSettled(context, request, reply, found))
       if (database === undefined) throw notFound('database')
       return send(request, reply, await singles.answer(database, tenant, userType))
