@@ -85,6 +85,6 @@ export const claimPathRule: Rule = text => {
   }
 }
 
-/** A public key taken for a passphrase would let everybody who knows it sign tokens. */
+/** A public key used as a passphrase would let anyone who knows it sign tokens. */
 export const jwtSecretRule: Rule = text =>
   text.includes('-----BEGIN ') ? 'must not be a key in PEM form: give it as a JSON Web Key' : undefined

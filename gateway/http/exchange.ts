@@ -1,6 +1,6 @@
 /**
  * One request and its answer. The rules are checked once, when the request arrives: a rule that changes later cuts no
- * answer. Whichever side goes away first, the other is told.
+ * answer. Whichever side goes away first, the other is ended.
  */
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'

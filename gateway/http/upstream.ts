@@ -56,7 +56,7 @@ function isConnected(made: ClientRequest, connectMs: number): Promise<boolean> {
     }
     const onError = (): void => settle(false)
     const timer = setTimeout(onError, connectMs)
-    // An error after this one is another's to handle, or nobody's.
+    // Errors after this one need no handling here.
     made.on('error', () => {})
     made.on('error', onError)
     made.once('socket', socket => {

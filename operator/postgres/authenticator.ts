@@ -89,7 +89,7 @@ const attributes = {
 const attributesText =
   "LOGIN NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'"
 
-/** A comment can be written by whoever may alter the role: that is a member of it. */
+/** A comment can be written by a role that may alter this one: a member of it. */
 const isOurs = ({ roles: { authenticator } }: ServerState, { hasMembers }: AuthenticatorFacts): boolean =>
   isMarked(authenticator?.comment) && !hasMembers
 

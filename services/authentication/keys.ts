@@ -71,7 +71,7 @@ function passphrase(secret: string | Uint8Array): VerificationKey {
   return { id: undefined, algorithms: ['HS256'], material: Buffer.from(secret) }
 }
 
-/** A public key taken for a passphrase would let everybody who knows it sign tokens. */
+/** A public key used as a passphrase would let anyone who knows it sign tokens. */
 function refuseMishaps(text: string): void {
   if (/-----BEGIN [A-Z ]*(KEY|CERTIFICATE)-----/.test(text))
     refuse('holds a key in PEM form; an asymmetric key is given as a JSON Web Key')

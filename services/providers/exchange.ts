@@ -160,7 +160,7 @@ export function parseJson(text: string, provider: string): unknown {
 const isRefused = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
 
-/** What a connection fails with may name the URL: only the code of the system's error is told. */
+/** What a connection fails with may name the URL: only the code of the system's error is reported. */
 export function brokenOff(error: unknown, { provider, base }: Endpoint): Passing {
   const because = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : ''
   const hint = isRefused(error) ? (advice[provider]?.unreachable ?? '') : ''

@@ -13,7 +13,7 @@ const unreferencedKeysMs = 15 * 60_000
 
 type Leftovers = {
   actions: ServiceAction[]
-  /** Something is left that whoever changed the owner waits for. */
+  /** Something is left that the writer of the owner waits for. */
   isClearing: boolean
   wakeAt: number | undefined
 }
