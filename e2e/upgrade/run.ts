@@ -44,6 +44,20 @@ async function useSidecars(checkout: string): Promise<void> {
   await writeFile(join(checkout, chart), String(before))
 }
 
+/** Runs the work while the file that describes the cluster lacks the port for HTTPS, which older checkouts refuse as unknown. */
+async function withoutHttpsPort(work: () => Promise<void>): Promise<void> {
+  const { cluster: path } = pathsOf(readSettings(environment))
+  const whole = await readFile(path, 'utf8')
+  const { ports, ...others } = await readCluster(readSettings(environment))
+  const { https: _, ...known } = ports
+  await writeFile(path, JSON.stringify({ ...others, ports: known }))
+  try {
+    await work()
+  } finally {
+    await writeFile(path, whole)
+  }
+}
+
 /** Installs what the revision holds, from a checkout of its own that is gone afterwards. */
 async function installOld(revision: string): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'espalier-upgrade-'))
@@ -60,7 +74,7 @@ async function installOld(revision: string): Promise<void> {
     values.setIn(['gateway', 'resources'], { haproxy: little, agent: little })
     await writeFile(path, String(values))
     await useSidecars(checkout)
-    await node('e2e/kind/deploy.ts', checkout)
+    await withoutHttpsPort(() => node('e2e/kind/deploy.ts', checkout))
   } finally {
     await run('git', ['worktree', 'remove', '--force', checkout])
     await rm(scratch, { recursive: true, force: true })
