@@ -9,14 +9,17 @@ import type { Endpoints } from './endpoints.ts'
 
 const delayMs = 10
 
-/** Returns what is called with each change. `onFailure`: the file could not be written; the next change tries again. */
+/**
+ * Returns what is called with each change. `onFailure`: the file could not be written; the next change tries again. Its directory is made
+ * once, so that a write after the home was removed makes nothing anew.
+ */
 export function createNamesFile(path: string, onFailure: (error: unknown) => void): (changes: Endpoints[]) => void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
   const lines = new Map<string, string>()
   let isDue = false
   const write = (): void => {
     isDue = false
     try {
-      mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
       writeFileSync(`${path}.new`, [...lines.values()].join(''), { mode: 0o644 })
       renameSync(`${path}.new`, path)
     } catch (error) {
