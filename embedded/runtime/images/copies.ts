@@ -4,7 +4,7 @@ import { access, chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeOwned, type Owner } from '../directories.ts'
 
-export type Copies = {
+export type HomeCopies = {
   /** Where the copies are. */
   directory: string
   /** Returns the directory `name` among the copies. `fill` makes it unless it is there already. */
@@ -15,7 +15,7 @@ export type Copies = {
   compiled(): Promise<string>
 }
 
-export function createCopies({ home, owner }: { home: string; owner?: Owner | undefined }): Copies {
+export function createHomeCopies({ home, owner }: { home: string; owner?: Owner | undefined }): HomeCopies {
   const directory = join(home, 'binaries')
 
   async function makeDirectory(): Promise<void> {

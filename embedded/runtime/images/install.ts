@@ -12,7 +12,7 @@ import { copyExtensions } from '../../extensions/store.ts'
 import type { Owner } from '../directories.ts'
 import { errorCode } from '../errors.ts'
 import { copyTree } from '../volumes/copier.ts'
-import { createCopies, exists } from './copies.ts'
+import { createHomeCopies, exists } from './copies.ts'
 import type { ResolvedImage } from './resolver.ts'
 
 type InstallerOptions = { home: string; owner?: Owner | undefined; packagesFrom?: string }
@@ -43,7 +43,7 @@ function once<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T>
 }
 
 export function createInstaller({ home, owner, packagesFrom = import.meta.filename }: InstallerOptions): Installer {
-  const copies = createCopies({ home, owner })
+  const copies = createHomeCopies({ home, owner })
   const require = createRequire(packagesFrom)
 
   async function installPackage(major: string): Promise<string | undefined> {

@@ -11,7 +11,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { z } from 'zod'
 import type { Owner } from '../directories.ts'
 import { RuntimeError } from '../errors.ts'
-import { type Copies, createCopies } from './copies.ts'
+import { createHomeCopies, type HomeCopies } from './copies.ts'
 import type { ImageResolver } from './resolver.ts'
 
 /** The image that the services of databases run with. */
@@ -51,7 +51,7 @@ type Options = {
 /** Resolves the image `espalier`, and passes other images on to `others`. */
 export function withServicesImage(others: ImageResolver, options: Options): ImageResolver {
   let made: Promise<string> | undefined
-  const copies = createCopies(options)
+  const copies = createHomeCopies(options)
   return async (image, volumes) => {
     if (image !== servicesImage) return await others(image, volumes)
     made ??= makeCommand(copies, options)
@@ -66,7 +66,7 @@ export function withServicesImage(others: ImageResolver, options: Options): Imag
 }
 
 /** Returns the directory that holds the command `espalier`. */
-async function makeCommand(copies: Copies, { owner, names }: Options): Promise<string> {
+async function makeCommand(copies: HomeCopies, { owner, names }: Options): Promise<string> {
   const root = owner === undefined ? checkout : await copyServices(copies)
   const node = owner === undefined ? process.execPath : await copies.node()
   const preload = pathToFileURL(owner === undefined ? namesModule : join(root, 'service-names.mjs'))
@@ -91,7 +91,7 @@ const hashOf = (parts: Iterable<string | Buffer>): string => {
 
 const isForTests = (name: string): boolean => /\.test\.ts$|(^|\/)testing(\/|$)/.test(name)
 
-async function copyServices(copies: Copies): Promise<string> {
+async function copyServices(copies: HomeCopies): Promise<string> {
   const sources = serviceFolders.flatMap(folder =>
     readdirSync(join(checkout, folder), { recursive: true, withFileTypes: true })
       .filter(entry => entry.isFile())
