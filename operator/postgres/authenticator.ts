@@ -7,7 +7,7 @@
 import { escapeIdentifier, escapeLiteral, type QueryConfig } from 'pg'
 import { applicationDatabase, databaseRoles } from '../../sealing/credentials.ts'
 import { authenticatorRole, monitorRole, readerRole, replicationRole } from './configuration.ts'
-import { comment, isMarked, parseMark, watched } from './roles.ts'
+import { comment, isMarked, loginAttributes, parseMark, watched } from './roles.ts'
 import type { ServerState } from './state.ts'
 
 export type DesiredAuthenticator = {
@@ -75,17 +75,6 @@ SELECT json_build_object(
 })
 
 const name = escapeIdentifier(authenticatorRole)
-const attributes = {
-  superuser: false,
-  inherit: false,
-  createRole: false,
-  createDatabase: false,
-  login: true,
-  replication: false,
-  bypassRls: false,
-  connectionLimit: -1,
-  expires: false,
-}
 const attributesText =
   "LOGIN NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'"
 
@@ -123,7 +112,7 @@ export function authenticatorStatements(
   const present = state.roles.authenticator
   if (isForeign(state, facts)) return []
   if (wanted === undefined) return isLeftOpen(state, facts) ? lockStatements(facts) : []
-  const isRight = present !== undefined && watched.every(key => present[key] === attributes[key])
+  const isRight = present !== undefined && watched.every(key => present[key] === loginAttributes[key])
   const password = verifier === undefined ? '' : ` PASSWORD ${escapeLiteral(verifier)}`
   const verb = present === undefined ? 'CREATE' : 'ALTER'
   return [

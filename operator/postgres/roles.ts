@@ -37,25 +37,8 @@ const identifiers = (names: readonly string[]): string => names.map(escapeIdenti
 const database = escapeIdentifier(applicationDatabase)
 
 /** Attributes of each role; every one is named, so that none is left to a default. */
-const attributes = (role: DatabaseRole) => ({
-  superuser: false,
-  inherit: true,
-  createRole: role === 'admin',
-  createDatabase: role === 'admin',
-  login: true,
-  replication: false,
-  bypassRls: false,
-  connectionLimit: -1,
-  expires: false,
-})
-
-function attributesText(role: DatabaseRole): string {
-  const makes = role === 'admin' ? 'CREATEROLE CREATEDB' : 'NOCREATEROLE NOCREATEDB'
-  return `LOGIN NOSUPERUSER INHERIT ${makes} NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'`
-}
-
-/** What the platform's own roles have in common: no password, so that nothing but a certificate lets them in. */
-const platformAttributes = {
+/** Of a role that logs in, inherits nothing, and has no rights of its own. */
+export const loginAttributes = {
   superuser: false,
   inherit: false,
   createRole: false,
@@ -66,22 +49,36 @@ const platformAttributes = {
   connectionLimit: -1,
   expires: false,
 }
+
+const attributes = (role: DatabaseRole) => ({
+  ...loginAttributes,
+  inherit: true,
+  createRole: role === 'admin',
+  createDatabase: role === 'admin',
+})
+
+function attributesText(role: DatabaseRole): string {
+  const makes = role === 'admin' ? 'CREATEROLE CREATEDB' : 'NOCREATEROLE NOCREATEDB'
+  return `LOGIN NOSUPERUSER INHERIT ${makes} NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'`
+}
+
+/** What the platform's own roles have in common: no password, so that nothing but a certificate lets them in. */
 const platformText = "NOSUPERUSER NOCREATEROLE NOCREATEDB NOBYPASSRLS VALID UNTIL 'infinity' PASSWORD NULL"
 
 const platformRoles = [
   {
     role: replicationRole,
-    attributes: { ...platformAttributes, replication: true },
+    attributes: { ...loginAttributes, replication: true },
     text: `LOGIN ${platformText} NOINHERIT REPLICATION CONNECTION LIMIT -1`,
   },
   {
     role: monitorRole,
-    attributes: { ...platformAttributes, inherit: true, connectionLimit: 2 },
+    attributes: { ...loginAttributes, inherit: true, connectionLimit: 2 },
     text: `LOGIN ${platformText} INHERIT NOREPLICATION CONNECTION LIMIT 2`,
   },
   {
     role: readerRole,
-    attributes: { ...platformAttributes, inherit: true, login: false },
+    attributes: { ...loginAttributes, inherit: true, login: false },
     text: `NOLOGIN ${platformText} INHERIT NOREPLICATION CONNECTION LIMIT -1`,
   },
 ] as const
