@@ -1,5 +1,4 @@
 /** Gathers what a pass needs to know of an owner's services, and the content of their Secrets, which no plan reads. */
-import { createHash } from 'node:crypto'
 import type { Cluster, Pod, Secret } from '../../cluster/index.ts'
 import { childNames, labels, type Region, type ServiceConfig, systemNamespace } from '../../crds/index.ts'
 import { acknowledged, gatewayComponent, hostOfRoute, readAnyRoute } from '../../routes/route.ts'
@@ -26,6 +25,7 @@ import { digestOf } from '../objects/up-to-date.ts'
 import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import { type Rendering, renderService, type ServiceInput, type ServiceType } from './configuration/index.ts'
+import { tokenDigest } from './configuration/token-digest.ts'
 import { loginOf } from './login.ts'
 import { parseWorkloadName, serviceComponent, typeOfAddress } from './names.ts'
 import {
@@ -225,7 +225,7 @@ async function observeService(observer: ServicesObserver, request: ServicesReque
       config,
       rendering: { state: 'rendered', pod },
       unminted: undefined,
-      tokenDigest: token && sha256(token),
+      tokenDigest: token && tokenDigest(token),
     },
     files: () => service.files,
     password: config.serviceType === 'rest' ? minted.value : undefined,
@@ -288,8 +288,6 @@ function passwordsOf(
   const of = (role: DatabaseRole) => [passwords[role], previous.value[role]].filter(known => known !== undefined)
   return { admin: of('admin'), app: of('app'), app_read_only: of('app_read_only') }
 }
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /** The Leases are listed from the cluster, as routes/route.ts requires; not for a route that is at rest. */
 async function routeOf(

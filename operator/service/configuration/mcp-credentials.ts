@@ -1,5 +1,6 @@
 /** Tokens and users of the tool server and its bridge, as their files have them. */
-import { createHash, createHmac, scryptSync } from 'node:crypto'
+import { createHmac, scryptSync } from 'node:crypto'
+import { tokenDigest } from './token-digest.ts'
 
 type Named = readonly [name: string, secret: string]
 
@@ -53,7 +54,7 @@ export const tokenFileOf = ({ tokens, probe }: McpCredentials): object => ({
   tokens: Object.fromEntries(
     [...tokens, ['probe', probe] as const].map(([name, token]) => [
       name,
-      { hash: createHash('sha256').update(token).digest('hex'), expires_at: null },
+      { hash: tokenDigest(token), expires_at: null },
     ]),
   ),
 })

@@ -2,12 +2,13 @@
  * The tool server, twice: over HTTP at `/mcp/v1`, and over stdio behind the bridge at `/mcp`. Both read one file. Conversations, and what the bridge's authorization server keeps, are on an emptyDir:
  * a pod that is replaced begins without them.
  */
-import { createHash, hkdfSync } from 'node:crypto'
+import { hkdfSync } from 'node:crypto'
 import type { ServiceConfig } from '../../../crds/services.ts'
 import { credentialsOf, type McpCredentials, tokenFileOf, userFileOf } from './mcp-credentials.ts'
 import { authorityFile, baseUrlOf, container, fileAt, newest, passwordsOf } from './parts.ts'
 import { servicePorts } from './ports.ts'
 import { Variable, yaml, yamlWithVariables } from './text.ts'
+import { tokenDigest } from './token-digest.ts'
 import type { Rendering, ServiceContainer, ServiceInput } from './types.ts'
 
 type McpConfig = NonNullable<ServiceConfig['mcp']>
@@ -133,7 +134,7 @@ function bridgeOf(input: ServiceInput, credentials: McpCredentials, users: reado
       trusted_proxies: settings.trustedProxies,
       auth: {
         type: hasUsers ? 'oauth' : 'bearer',
-        bearer: { valid_tokens: all.map(([name, token]) => ({ name, sha256: sha256(token) })) },
+        bearer: { valid_tokens: all.map(([name, token]) => ({ name, sha256: tokenDigest(token) })) },
       },
     },
     mcp_server: {
@@ -155,8 +156,6 @@ function bridgeOf(input: ServiceInput, credentials: McpCredentials, users: reado
       : {}),
   }
 }
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 const toolsContainer = ({ settings }: ServiceInput): ServiceContainer =>
   container({
