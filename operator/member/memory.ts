@@ -8,6 +8,7 @@ import { firstMember } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
 import { createDriftHistory, type DriftHistory } from '../children/drift-history.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { earliest } from '../objects/earliest.ts'
 import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import type { MemberExecutor, MemberPass } from './act.ts'
 import { memberKeyOf, ownerOfMemberKey } from './member.ts'
@@ -108,8 +109,7 @@ export class MemberMemory {
 
   /** Probes and measures Postgres if that is due. @returns when to pass again, in ms since the epoch; undefined: after an event only */
   probe(pass: ProbedPass, waits: MemberWaits): number | undefined {
-    const wakes = [this.#probe(pass, waits), this.#measureVolume(pass)].filter(at => at !== undefined)
-    return wakes.length === 0 ? undefined : Math.min(...wakes)
+    return earliest(this.#probe(pass, waits), this.#measureVolume(pass))
   }
 
   /** A client could not reach the owner's Postgres: any of its members may be the cause. */

@@ -1,5 +1,5 @@
 /** The earliest of these times; undefined where none is known. */
-export const earliest = (times: readonly (number | undefined)[]): number | undefined => {
+export const earliest = (...times: (number | undefined)[]): number | undefined => {
   const known = times.filter(time => time !== undefined)
   return known.length === 0 ? undefined : Math.min(...known)
 }

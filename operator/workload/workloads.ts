@@ -9,6 +9,7 @@ import { createGatewayReports } from '../endpoint/gateway-reports.ts'
 import { createPortAllocator } from '../endpoint/port-allocator.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { MemberMemory, type MemberWaits, type MemoryOptions, type ProbedPass } from '../member/memory.ts'
+import { earliest } from '../objects/earliest.ts'
 import type { Executor, Pass } from './act.ts'
 import type { Observation, PriorFacts } from './observe.ts'
 import type { Observed } from './observed.ts'
@@ -68,13 +69,12 @@ class Workloads {
   /** Probes and measures Postgres if that is due. @returns in how many ms to pass again; undefined: after an event only */
   wakeAfter(pass: ProbedPass, waits: Waits): number | undefined {
     const now = this.#options.now()
-    const wakes = [
+    const wakeAt = earliest(
       waits.wakeAt,
       waits.awaitsGateways ? now + acknowledgementMs : undefined,
       this.#members.probe(pass, waits),
-    ]
-    const known = wakes.filter(at => at !== undefined)
-    return known.length === 0 ? undefined : Math.max(0, Math.min(...known) - now)
+    )
+    return wakeAt === undefined ? undefined : Math.max(0, wakeAt - now)
   }
 
   /** A client could not reach this owner's Postgres. */

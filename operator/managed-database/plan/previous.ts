@@ -16,8 +16,8 @@ import {
 import { bytesTold } from '../../../values/quantity.ts'
 import { timestamp } from '../../../values/time.ts'
 import { type Finding, yes } from '../../objects/conditions.ts'
+import { earliest } from '../../objects/earliest.ts'
 import { isTakenFor, takenFor } from '../../objects/operator-backups.ts'
-import { earliest } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 

@@ -3,6 +3,7 @@ import { preciseTime } from '../../../values/time.ts'
 import { applyIfChanged } from '../../children/drift.ts'
 import type { Drifts } from '../../children/drift-history.ts'
 import { conditionOf } from '../../objects/conditions.ts'
+import { earliest } from '../../objects/earliest.ts'
 import type { Instance } from '../../objects/instance.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
@@ -15,7 +16,6 @@ import { leftovers, remove } from './leftovers.ts'
 import { reportOf, type ServicesReport } from './report.ts'
 import { type Rollout, rolloutsOf } from './rollout.ts'
 import { isRouted, routeActions } from './routing.ts'
-import { earliest } from './times.ts'
 
 type ObservedForServices = {
   instance: Instance
@@ -71,11 +71,11 @@ export function planServices(
     holdsPasswords: !suspended && rollouts.some(rollout => logsInAsUsersRole(rollout) && isUnderWay(rollout)),
     awaitsPostgres: !suspended && rollouts.some(({ progress }) => progress === undefined),
     awaitsGateways: services.requested.length > 0 && !routed,
-    wakeAt: earliest([
+    wakeAt: earliest(
       ...rollouts.map(({ progress }) => (progress?.state === 'starting' ? progress.until : undefined)),
       left.wakeAt,
       services.readsKeys ? now + keysMs : undefined,
-    ]),
+    ),
   }
 }
 

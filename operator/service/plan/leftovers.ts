@@ -1,12 +1,12 @@
 /** What is deleted while the owner stays: workloads that no longer serve, and everything of services that are not requested. Pure. */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
+import { earliest } from '../../objects/earliest.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { ServiceAction } from '../actions.ts'
 import { serviceTypes } from '../names.ts'
 import type { ObservedServices, ObservedWorkload } from '../observed.ts'
 import { type Rollout, switchedAt } from './rollout.ts'
-import { earliest } from './times.ts'
 
 /** The API writes a Secret with keys before it writes the spec that names it. */
 const unreferencedKeysMs = 15 * 60_000
@@ -59,7 +59,7 @@ export function leftovers(
       ...keys.actions,
     ],
     isClearing,
-    wakeAt: earliest([replaced.wakeAt, keys.wakeAt]),
+    wakeAt: earliest(replaced.wakeAt, keys.wakeAt),
   }
 }
 
@@ -89,7 +89,7 @@ function replacedWorkloads(
 
 /** When the next of these is due. */
 const nextOf = (found: readonly { dueAt: number }[], now: number): number | undefined =>
-  earliest(found.map(({ dueAt }) => (dueAt > now ? dueAt : undefined)))
+  earliest(...found.map(({ dueAt }) => (dueAt > now ? dueAt : undefined)))
 
 const deletion = ({ type, digest, deployment }: ObservedWorkload): ServiceAction => ({
   ...{ do: 'delete-service-workload', type, digest },

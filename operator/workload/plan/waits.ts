@@ -3,13 +3,9 @@
 import { contestWakes } from '../../children/drift.ts'
 import { awaitsRetry } from '../../member/storage/plan/growth.ts'
 import { isUnprovisioned } from '../../member/storage/plan/unprovisioned.ts'
+import { earliest } from '../../objects/earliest.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
-
-export const earliest = (...times: (number | undefined)[]): number | undefined => {
-  const known = times.filter(time => time !== undefined)
-  return known.length === 0 ? undefined : Math.min(...known)
-}
 
 /** Of one that is to exist. */
 export const nextPassAt = (observed: Observed, assessment: Assessment, now: number): number | undefined =>
