@@ -22,7 +22,9 @@ import {
   testNamespace,
 } from './testing/installation.ts'
 import { openRealInstallation } from './testing/real-installation.ts'
-import { createDatabase, type Scenario, type Subject, scenarios } from './testing/scenarios.ts'
+import { scenarios } from './testing/scenarios/index.ts'
+import { createDatabase } from './testing/scenarios/requests.ts'
+import type { Scenario, Subject } from './testing/scenarios/scenario.ts'
 import { spread } from './testing/soak.ts'
 import { startWitness } from './testing/witness.ts'
 

@@ -11,8 +11,7 @@ import { crash, undisturbed } from './testing/disturbances.ts'
 import { createFuse } from './testing/fuse.ts'
 import { eventually, openInstallation, startTestOperator, testNamespace } from './testing/installation.ts'
 import { interleavingKinds, interleavings } from './testing/interleavings.ts'
-import { scenarios } from './testing/scenarios.ts'
-import { serviceScenarios } from './testing/service-scenarios.ts'
+import { scenarios } from './testing/scenarios/index.ts'
 import { isSoak, spread } from './testing/soak.ts'
 import { faultsOf, prepare, type Run, run, subject } from './testing/swept-run.ts'
 
@@ -26,7 +25,7 @@ const crashes = 6
 const sample = <T>(list: readonly T[], index: number): T[] =>
   isSoak ? [...list] : list.filter((_, at) => at === index % list.length)
 
-const swept = [...scenarios, ...serviceScenarios].filter(({ isLong }) => isSoak || !isLong)
+const swept = scenarios.filter(({ isLong }) => isSoak || !isLong)
 
 describe.each(swept.map((scenario, index) => ({ ...scenario, index })))('$name', ({ index, ...scenario }) => {
   let reference: Run

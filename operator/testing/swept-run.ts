@@ -18,7 +18,8 @@ import {
   startTestOperator,
   testNamespace,
 } from './installation.ts'
-import { createDatabase, type Scenario, type Subject } from './scenarios.ts'
+import { createDatabase } from './scenarios/requests.ts'
+import type { Scenario, Subject } from './scenarios/scenario.ts'
 import { startWitness } from './witness.ts'
 
 export const subject: Subject = {

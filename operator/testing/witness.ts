@@ -11,7 +11,7 @@ import { sizeAnnotation, volumeAnnotation } from '../member/pod/stateful-set.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { hasEnded } from '../owner/operation.ts'
 import { silent, testNamespace } from './installation.ts'
-import type { Scenario, Subject } from './scenarios.ts'
+import type { Scenario, Subject } from './scenarios/scenario.ts'
 import { witnessServices } from './service-witness.ts'
 
 type Witness = { readonly complaints: string[]; stop(): Promise<void> }

@@ -1,20 +1,18 @@
 /** The operations on databases with services that are swept for crashes. */
-import type { Cluster, Deployment } from '../../cluster/index.ts'
-import { annotations, desiredHash, renderOperation, rotationAnnotations, type ServiceConfig } from '../../crds/index.ts'
-import { conditionOf } from '../objects/conditions.ts'
-import { serviceTypes } from '../service/names.ts'
-import { editSpec, testConfiguration, testNamespace } from './installation.ts'
+import type { Cluster, Deployment } from '../../../cluster/index.ts'
 import {
-  allTasksEnded,
-  askBranch,
-  branchEndedAs,
-  branchKey,
-  change,
-  createDatabase,
-  createTask,
-  type Scenario,
-  settledAs,
-} from './scenarios.ts'
+  annotations,
+  desiredHash,
+  renderOperation,
+  rotationAnnotations,
+  type ServiceConfig,
+} from '../../../crds/index.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { serviceTypes } from '../../service/names.ts'
+import { editSpec, testConfiguration, testNamespace } from '../installation.ts'
+import { askBranch, branchEndedAs, branchKey } from './branch-requests.ts'
+import { allTasksEnded, change, createDatabase, createTask, settledAs } from './requests.ts'
+import type { Scenario } from './scenario.ts'
 
 const open = { rules: [{ cidr: '198.51.100.0/24' }] }
 const mcp: ServiceConfig = { serviceType: 'mcp', serviceId: '00000001', ipAllowlist: open, mcp: { allowWrites: false } }
