@@ -45,16 +45,23 @@ const command: Command = {
       const { host, port, tls } = settings
       return reportProbe(await probeTools({ host: host || '*', port, isTls: tls !== undefined, path: '/mcp' }, token))
     }
+    const logger = pino({ level: settings.logLevel }, pino.destination({ dest: 2, sync: false }))
+    const stopped = stopSignal()
+    const stop = new AbortController()
+    void stopped.then(() => stop.abort())
+    const stopping = stop.signal
     if (flags['rotate-key'] === true) {
       if (settings.oauth === undefined) throw new UsageError('--rotate-key takes oauth_server.enabled: true')
-      const { rotateKeys } = await import('../../services/mcp-bridge/oauth/keys.ts')
-      console.log(await rotateKeys(settings.oauth.keyFile))
+      const { rotateSigningKey } = await import('../../services/mcp-bridge/oauth/index.ts')
+      console.log(await rotateSigningKey(settings.oauth, logger, stopping))
       return 0
     }
     const { startBridge } = await import('../../services/mcp-bridge/index.ts')
-    const logger = pino({ level: settings.logLevel }, pino.destination({ dest: 2, sync: false }))
-    const stopped = stopSignal()
-    const bridge = await startBridge(settings, logger)
+    const bridge = await startBridge(settings, logger, { stopping }).catch((error: unknown) => {
+      if (stopping.aborted) return undefined
+      throw error
+    })
+    if (bridge === undefined) return 0
     const { address, port, family } = bridge.address
     const scheme = settings.tls === undefined ? 'http' : 'https'
     console.log(`espalier mcp-bridge listens on ${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`)

@@ -84,6 +84,28 @@ export const choice = <const Options extends readonly [string, ...string[]]>(...
 
 export const secret = () => text(`must not be longer than ${MAX_VALUE_LENGTH} characters`, () => true)
 
+/** Long enough that it cannot be guessed. */
+export const longSecret = () =>
+  text('must have 32 to 4096 characters', value => value.length >= 32 && value.length <= 4_096)
+
+/** Passwords for one login, newest first: a list, or lines of a text. They are read as lines. */
+export const passwords = () => ({
+  type: 'list' as const,
+  rule: 'must be a password, or a list of at most 10, the newest first',
+  schema: z
+    .union([z.array(scalarText), scalarText.transform(value => value.split('\n'))])
+    .transform(all => all.filter(one => one !== ''))
+    .refine(all => all.length <= 10 && all.every(one => one.length <= 1_000 && !/[\0\r\n]/.test(one)))
+    .transform(all => all.join('\n')),
+})
+
+/** Where other processes reach this one, with its port. */
+export const reachableAddress = () => {
+  const { type, schema } = listenAddress()
+  const rule = 'must be an address with a port, like 10.0.0.7:8080, [fd00::7]:8080 or tools-0.internal:8080'
+  return { type, rule, schema: schema.refine(({ host, port }) => !['', '*'].includes(host) && port > 0) }
+}
+
 export const name = () => text('must be a name of at most 63 bytes without control characters', isName)
 
 /** Of a function, with its schema or without. */

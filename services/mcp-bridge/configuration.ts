@@ -59,6 +59,7 @@ export const keys = {
     max_in_flight: key(values.whole(1, 100_000), 1_000),
     max_in_flight_per_session: key(values.whole(1, 100_000), 100),
     tls: { cert_file: optional(values.path()), key_file: optional(values.path()) },
+    peer: { address: optional(values.reachableAddress()), secret: optional(values.longSecret(), { isSecret: true }) },
     cors: { enabled: key(values.truth(), false), allowed_origins: key(origins(), '') },
     auth: {
       type: required(values.choice('none', 'bearer', 'oauth')),
@@ -131,6 +132,16 @@ function tlsOf({ tls }: Given['server'], inFolder: InFolder, { isGiven, refuse }
   }
 }
 
+function peerOf({ peer }: Given['server'], { isGiven, refuse }: Checks): BridgeSettings['peer'] {
+  const { address, secret } = peer
+  if (isGiven('server.peer.address') !== isGiven('server.peer.secret'))
+    refuse(`server.peer.${address === undefined ? 'address' : 'secret'}`, 'must be given: replicas need both')
+  if (address === undefined || secret === undefined) return undefined
+  if (isGiven('server.tls'))
+    refuse('server.tls', 'cannot be used with server.peer: replicas reach one another without TLS')
+  return { address, secret }
+}
+
 /**
  * @param path of the file: what it names is relative to its folder
  * @throws ConfigurationError
@@ -159,6 +170,7 @@ function settingsOf(given: Given, inFolder: InFolder, checks: Checks): BridgeSet
       hosts: [...server.allowedHosts.map(host => host.toLowerCase()), ...publicHost],
     },
     trustedProxies: server.trustedProxies,
+    peer: peerOf(server, checks),
     keepAliveMs: server.sseKeepaliveInterval,
     maximumBodyBytes: server.maxBodyBytes,
     maximumStreams: server.maxStreams,

@@ -20,8 +20,12 @@ import { Sessions } from './session.ts'
 import type { BridgeSettings } from './settings.ts'
 import { Watchers } from './watchers.ts'
 
-/** How often the files of the certificate are looked at. */
-type BridgeOptions = { readonly certificateIntervalMs?: number }
+type BridgeOptions = {
+  /** How often the files of the certificate are looked at. */
+  readonly certificateIntervalMs?: number
+  /** Ends a start that waits for the authorization server's state. */
+  readonly stopping?: AbortSignal
+}
 
 type Bridge = {
   readonly address: AddressInfo
@@ -35,9 +39,13 @@ const keptBytes = 67_108_864
 const leastConnections = 10_000
 
 /** Loaded only where it is wanted: it takes 8 MB. */
-async function authorizationServer(settings: OAuthSettings, logger: Logger): Promise<AuthorizationServer> {
+async function authorizationServer(
+  settings: OAuthSettings,
+  logger: Logger,
+  stopping: AbortSignal,
+): Promise<AuthorizationServer> {
   const { startAuthorizationServer } = await import('./oauth/index.ts')
-  return startAuthorizationServer(settings, logger)
+  return startAuthorizationServer(settings, logger, stopping)
 }
 
 function authenticator(settings: BridgeSettings, oauth: AuthorizationServer | undefined): Authenticate {
@@ -73,10 +81,10 @@ function cannotListen({ host, port }: BridgeSettings, error: unknown): Error {
 export async function startBridge(
   settings: BridgeSettings,
   logger: Logger,
-  { certificateIntervalMs }: BridgeOptions = {},
+  { certificateIntervalMs, stopping = new AbortController().signal }: BridgeOptions = {},
 ): Promise<Bridge> {
   const streamLimits = { ...settings.session.streamBounds, memory: new EventMemory(keptBytes) }
-  const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger))
+  const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger, stopping))
   const authenticate = authenticator(settings, oauth)
   const metadataUrlOf = (path: string) =>
     settings.authentication.type === 'oauth' ? oauth?.metadataUrlOf(path) : undefined

@@ -1,5 +1,6 @@
 /** The settings of the bridge, as they are once its file has been read and checked. */
 import type { Certificate, CertificateFiles } from '../../server/certificate.ts'
+import type { PeerSettings } from '../http/peers/types.ts'
 import type { StreamBounds } from '../mcp-protocol/event-stream.ts'
 import type { ConfiguredToken } from './callers.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
@@ -14,6 +15,8 @@ export type BridgeSettings = {
   readonly tls: { readonly certificate: Certificate; readonly files: CertificateFiles } | undefined
   readonly origin: OriginSettings
   readonly trustedProxies: readonly string[]
+  /** How replicas reach one another; undefined: this bridge is alone. */
+  readonly peer: PeerSettings | undefined
   readonly keepAliveMs: number
   readonly maximumBodyBytes: number
   readonly maximumStreams: number

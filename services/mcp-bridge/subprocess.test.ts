@@ -192,6 +192,23 @@ oauth_server:
     expect(oauth?.login).toMatchObject({ provider: { allowedDomains: [] } })
   })
 
+  test('has the state in Postgres with several passwords, keys in the state, and peers', () => {
+    const secret = 's'.repeat(32)
+    const more = `  state: "postgresql://mcp_state@db.internal/espalier"
+  state_password: [newest, older]
+  signing: { in_state: true, secret: ${secret} }
+`
+    const { oauth, peer } = read(
+      federated.replace('auth:', `peer: { address: "10.0.0.7:8090", secret: ${secret} }, auth:`) + more,
+    )
+    expect(oauth?.state).toMatchObject({ kind: 'postgres', address: { user: 'mcp_state', password: 'newest\nolder' } })
+    expect(oauth?.signing).toEqual({ kind: 'state', secret })
+    expect(peer).toEqual({ address: { host: '10.0.0.7', port: 8090 }, secret })
+    expect(() => read(`${federated}  signing: { in_state: true }`)).toThrow(/signing\.secret .* must be given/)
+    expect(() => read(`${federated}  state_password: x`)).toThrow(/state_password .* Postgres/)
+    expect(() => read(federated.replace('auth:', 'peer: { address: "h:1" }, auth:'))).toThrow(/peer\.secret/)
+  })
+
   test.each([
     ['server: {}\nmcp_server: { command: tool }', /^server\.auth\.type \(default\) must be given$/],
     [`${least}session: { timeout: soon }`, /^session\.timeout \(.*bridge\.yaml, line 3\) must be a time like 500ms/],

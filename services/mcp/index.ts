@@ -17,7 +17,9 @@ import { createAudit } from './audit.ts'
 import { createCatalogue } from './catalogue/index.ts'
 import { compactionRoute } from './compaction/index.ts'
 import type { DatabaseSettings, HttpSettings, McpSettings } from './configuration/types.ts'
-import { Conversations } from './conversations/store.ts'
+import { PostgresConversations } from './conversations/postgres.ts'
+import { SqliteConversations } from './conversations/sqlite.ts'
+import type { ConversationStore } from './conversations/store.ts'
 import { type Core, type CoreChange, createCore } from './core/index.ts'
 import type { Prompt } from './core/prompt.ts'
 import type { ResourceProvider } from './core/resource.ts'
@@ -137,6 +139,9 @@ function assemble(options: McpOptions, logins: Logins | undefined): Parts {
   return { core, transports, entries, databases, setDatabases }
 }
 
+const conversationsOf = ({ state, dataDirectory }: McpSettings): ConversationStore =>
+  state === undefined ? new SqliteConversations(dataDirectory) : new PostgresConversations(state)
+
 /** Whose chats a model sums up: the first that has a name to be asked by. */
 function summariserOf({ llm }: McpSettings) {
   const settings = llm.find(({ model }) => model !== undefined)
@@ -147,7 +152,7 @@ function apiOf(
   { settings, logger }: McpOptions,
   entries: DatabaseEntries,
   authentication: RunningAuthentication | undefined,
-  conversations: Conversations | undefined,
+  conversations: ConversationStore | undefined,
 ) {
   const routes = [
     ...databaseRoutes(entries),
@@ -196,7 +201,7 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
     ? await createAuthentication({ settings: http.authentication, logger, ...(now && { now }) })
     : undefined
   const { transports, entries, databases, setDatabases } = assemble(options, authentication)
-  const conversations = authentication && new Conversations(settings.dataDirectory)
+  const conversations = authentication && conversationsOf(settings)
   const server = createMcpServer({
     transports,
     settings: http,

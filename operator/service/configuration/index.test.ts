@@ -133,7 +133,7 @@ test('the tool server and its bridge read what is rendered', async () => {
     publicUrl: 'https://app-1.db.example:8443',
     authentication: { type: 'oauth' },
     subprocess: { command: 'espalier', args: ['mcp', '-config', `${configurationDirectory}/mcp.yaml`] },
-    oauth: { issuer: 'https://app-1.db.example:8443', keyFile: '/var/lib/espalier/mcp/oauth-keys.json' },
+    oauth: { issuer: 'https://app-1.db.example:8443', signing: { path: '/var/lib/espalier/mcp/oauth-keys.json' } },
   })
   const tokens = parseEntries(tokenForm, service.files['tokens.yaml'] ?? '')
   expect(tokens.get('initial-1')?.hash).toBe(createHash('sha256').update('minted-token').digest('hex'))

@@ -1,6 +1,7 @@
 /** `oauth_server` of the bridge's file. */
 import type { Checks } from '../../configuration/loader.ts'
 import { isLoopbackName } from '../../mcp-protocol/origin.ts'
+import { AddressError, connectionAddress } from '../../postgres/address.ts'
 import type { GivenOAuth, OAuthSettings } from './settings.ts'
 
 const isLocal = (url: string) => isLoopbackName(new URL(url).hostname)
@@ -22,6 +23,38 @@ function checkAddresses(issuer: string, publicUrl: string, { refuse }: Checks): 
     refuse(name, 'must be https, but on loopback')
   if (new URL(issuer).origin !== new URL(publicUrl).origin)
     refuse(name, 'must be of the same origin as server.public_url')
+}
+
+/** The keyword `sslmode` and the rest mean what they mean to libpq, and its variables of the environment complete them. */
+function stateOf(
+  { state, statePassword }: GivenOAuth,
+  inFolder: (path: string) => string,
+  { refuse }: Checks,
+): OAuthSettings['state'] {
+  if (!/^postgres(ql)?:\/\//.test(state)) {
+    if (statePassword !== undefined)
+      refuse('oauth_server.state_password', 'is only for a state in Postgres, such as postgresql://user@host/database')
+    return { kind: 'sqlite', path: state === ':memory:' ? state : inFolder(state) }
+  }
+  try {
+    const address = connectionAddress(state)
+    return { kind: 'postgres', address: { ...address, password: statePassword ?? address.password } }
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error
+    refuse('oauth_server.state', error.message)
+    return { kind: 'sqlite', path: ':memory:' }
+  }
+}
+
+function signingOf(
+  { signing: { inState, secret, keyFile } }: GivenOAuth,
+  inFolder: (path: string) => string,
+  { refuse }: Checks,
+): OAuthSettings['signing'] {
+  if (!inState) return { kind: 'file', path: inFolder(keyFile) }
+  if (secret === undefined)
+    refuse('oauth_server.signing.secret', 'must be given where oauth_server.signing.in_state is true')
+  return { kind: 'state', secret: secret ?? '' }
 }
 
 /** undefined: the authorization server is off, or cannot be used. */
@@ -50,10 +83,8 @@ export function oauthSettings(
     accessTokenSeconds: Math.floor(given.tokenLifetime / 1_000),
     refreshTokenSeconds: Math.floor(given.refreshTokenLifetime / 1_000),
     codeSeconds: Math.floor(given.authCodeLifetime / 1_000),
-    keyFile: inFolder(given.signing.keyFile),
-    state: /^postgres(ql)?:\/\//.test(given.state)
-      ? { kind: 'postgres', uri: given.state }
-      : { kind: 'sqlite', path: given.state === ':memory:' ? given.state : inFolder(given.state) },
+    signing: signingOf(given, inFolder, checks),
+    state: stateOf(given, inFolder, checks),
     clients: given.clients.map(one => ({
       clientId: one.clientId,
       clientName: one.clientName ?? one.clientId,

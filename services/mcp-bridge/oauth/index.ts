@@ -1,4 +1,5 @@
 /** The authorization server beside the bridge: its endpoints, its state, and whom the tokens it has given speak for. */
+import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { HttpError } from '../../http/errors.ts'
 import type { HeaderList } from '../../http/headers.ts'
@@ -6,6 +7,7 @@ import type { Headers, HttpResponse, IncomingBody, RequestHead } from '../../htt
 import { isContentType } from '../../http/read-body.ts'
 import { getRoutes, matchRoute } from '../../http/router.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
+import { ConnectionFailure } from '../../postgres/errors.ts'
 import type { Authenticate } from '../callers.ts'
 import { AccessTokens } from './access-tokens.ts'
 import { AuthorizationEndpoint, type Login } from './authorize.ts'
@@ -16,9 +18,10 @@ import { resourceMetadataUrl, wellKnownDocuments } from './discovery.ts'
 import { OAuthError, PageError } from './errors.ts'
 import { Provider } from './federated.ts'
 import { plainJson, readSmallBody } from './form.ts'
-import { loadKeys, type SigningKeys } from './keys.ts'
+import { loadKeys, rotateKeys, type SigningKeys } from './keys.ts'
+import { loadKeysInState, rotateKeysInState } from './keys-in-state.ts'
 import { Pages } from './pages.ts'
-import { Store } from './records.ts'
+import { type RawStore, Store } from './records.ts'
 import type { OAuthSettings } from './settings.ts'
 import { openPostgresStore } from './store-postgres.ts'
 import { openSqliteStore } from './store-sqlite.ts'
@@ -44,16 +47,53 @@ const pathsForAll = ['/oauth/jwks', '/oauth/token', '/register', '/oauth/registe
 type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
 type Route = { readonly method: string; readonly path: string; readonly answer: Answer }
 
-/** @throws if the state or the key file cannot be used */
+const retryMs = 1_000
+
+/** Waits for as long as Postgres cannot be reached: it may be starting, too. @throws what else opening the state fails with; what the signal is aborted with */
+async function openState({ state }: OAuthSettings, logger: Logger, stopping: AbortSignal): Promise<RawStore> {
+  if (state.kind === 'sqlite') return openSqliteStore(state.path)
+  for (;;) {
+    try {
+      return await openPostgresStore(state.address)
+    } catch (error) {
+      if (!(error instanceof ConnectionFailure)) throw error
+      logger.warn({ reason: error.message }, 'the state of the authorization server cannot be reached; trying again')
+      await setTimeout(retryMs, undefined, { signal: stopping })
+    }
+  }
+}
+
+/** @throws if the state or the key file cannot be used; what `stopping` is aborted with */
 export async function startAuthorizationServer(
   settings: OAuthSettings,
   logger: Logger,
+  stopping: AbortSignal,
   outside: Outside = internet,
 ): Promise<AuthorizationServer> {
-  const { state } = settings
-  const keys = await loadKeys(settings.keyFile)
-  const raw = state.kind === 'sqlite' ? openSqliteStore(state.path) : await openPostgresStore(state.uri)
-  return new Endpoints({ settings, logger, keys, store: new Store(raw, Date.now), outside })
+  const { signing } = settings
+  const raw = await openState(settings, logger, stopping)
+  try {
+    const keys = await (signing.kind === 'file' ? loadKeys(signing.path) : loadKeysInState(raw, signing.secret))
+    return new Endpoints({ settings, logger, keys, store: new Store(raw, Date.now), outside })
+  } catch (error) {
+    await raw.close()
+    throw error
+  }
+}
+
+/** A new key signs from the next start on. @returns its id */
+export async function rotateSigningKey(
+  settings: OAuthSettings,
+  logger: Logger,
+  stopping: AbortSignal,
+): Promise<string> {
+  if (settings.signing.kind === 'file') return rotateKeys(settings.signing.path)
+  const raw = await openState(settings, logger, stopping)
+  try {
+    return await rotateKeysInState(raw, settings.signing.secret)
+  } finally {
+    await raw.close()
+  }
 }
 
 type Parts = {

@@ -7,11 +7,17 @@ import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JSO
 import { z } from 'zod'
 
 export const algorithm = 'RS256'
-const mostKeys = 3
+export const mostKeys = 3
 
-const keySchema = z.looseObject({ kty: z.literal('RSA'), kid: z.string(), n: z.string(), e: z.string(), d: z.string() })
+export const keySchema = z.looseObject({
+  kty: z.literal('RSA'),
+  kid: z.string(),
+  n: z.string(),
+  e: z.string(),
+  d: z.string(),
+})
 const fileSchema = z.object({ keys: z.array(keySchema).nonempty() })
-type StoredKey = z.infer<typeof keySchema>
+export type StoredKey = z.infer<typeof keySchema>
 
 export type SigningKeys = {
   readonly kid: string
@@ -20,7 +26,7 @@ export type SigningKeys = {
   readonly published: JSONWebKeySet
 }
 
-async function makeKey(): Promise<StoredKey> {
+export async function makeKey(): Promise<StoredKey> {
   const { privateKey } = await generateKeyPair(algorithm, { modulusLength: 2_048, extractable: true })
   const jwk = await exportJWK(privateKey)
   return keySchema.parse({ ...jwk, kid: (await calculateJwkThumbprint(jwk)).slice(0, 16) })
@@ -64,17 +70,21 @@ function readKeys(path: string): readonly StoredKey[] | undefined {
 
 const published = ({ kty, kid, n, e }: StoredKey): JWK => ({ kty, use: 'sig', alg: algorithm, kid, n, e })
 
-/** Made where there are none. @throws Error that says what is wrong with the file */
-export async function loadKeys(path: string): Promise<SigningKeys> {
-  if (readKeys(path) === undefined) writeFirst(path, [await makeKey()])
-  const keys = readKeys(path) ?? []
+/** @param keys the one that signs is first */
+export async function signingKeysOf(keys: readonly StoredKey[]): Promise<SigningKeys> {
   const [first] = keys
-  if (first === undefined) throw new Error('the file of the signing keys holds none')
+  if (first === undefined) throw new Error('there is no key to sign with')
   return {
     kid: first.kid,
     signingKey: await importJWK({ ...first }, algorithm),
     published: { keys: keys.map(published) },
   }
+}
+
+/** Made where there are none. @throws Error that says what is wrong with the file */
+export async function loadKeys(path: string): Promise<SigningKeys> {
+  if (readKeys(path) === undefined) writeFirst(path, [await makeKey()])
+  return signingKeysOf(readKeys(path) ?? [])
 }
 
 /** A new key signs from the next start on. @returns its id */

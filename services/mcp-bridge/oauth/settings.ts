@@ -4,6 +4,7 @@ import { isPasswordHash } from '../../authentication/password.ts'
 import { key, List, optional, required, type Settings } from '../../configuration/declaration.ts'
 import * as values from '../../configuration/values.ts'
 import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
+import type { Address } from '../../postgres/address.ts'
 import { anyLoopback, isRedirectUri, usualRedirectUris } from './redirect.ts'
 
 const label = () => values.text('must be at most 200 characters', text => text.length <= 200)
@@ -62,8 +63,13 @@ export const oauthKeys = {
   token_lifetime: key(values.duration(1_000, 86_400_000), '1h'),
   refresh_token_lifetime: key(values.duration(1_000, 31_536_000_000), '30d'),
   auth_code_lifetime: key(values.duration(1_000, 600_000), '2m'),
-  signing: { key_file: key(values.path(), 'oauth-keys.json') },
+  signing: {
+    key_file: key(values.path(), 'oauth-keys.json'),
+    in_state: key(values.truth(), false),
+    secret: optional(values.longSecret(), { isSecret: true }),
+  },
   state: key(values.secret(), 'oauth-state.sqlite'),
+  state_password: optional(values.passwords(), { isSecret: true }),
   builtin: { users: new List(() => user, most), branding },
   federated: {
     upstream_issuer: optional(values.httpUri()),
@@ -122,11 +128,14 @@ export type OAuthSettings = {
   readonly accessTokenSeconds: number
   readonly refreshTokenSeconds: number
   readonly codeSeconds: number
-  readonly keyFile: string
+  /** Where the keys are that tokens are signed with. */
+  readonly signing:
+    | { readonly kind: 'file'; readonly path: string }
+    | { readonly kind: 'state'; readonly secret: string }
   /** A path of a file, or a `postgresql://` address. */
   readonly state:
     | { readonly kind: 'sqlite'; readonly path: string }
-    | { readonly kind: 'postgres'; readonly uri: string }
+    | { readonly kind: 'postgres'; readonly address: Address }
   readonly clients: readonly ConfiguredClient[]
   readonly allowDynamicRegistration: boolean
   readonly allowClientIdMetadata: boolean

@@ -1,12 +1,10 @@
 /** The state in a table of Postgres, for several bridges that are one to their clients. */
-import { connectionAddress } from '../../postgres/address.ts'
-import { Pool } from '../../postgres/pool.ts'
-import type { Row, Step } from '../../postgres/run.ts'
-import { transact } from '../../postgres/transact.ts'
+import type { Address } from '../../postgres/address.ts'
+import { OwnTables } from '../../postgres/own-tables.ts'
+import type { Row } from '../../postgres/run.ts'
 import type { RawStore } from './records.ts'
 
 const mostConnections = 5
-const statementMs = 10_000
 
 const definitions = [
   `CREATE TABLE IF NOT EXISTS espalier_oauth_records (
@@ -20,28 +18,17 @@ const definitions = [
 
 type Values = readonly (string | number)[]
 
-/** The address means what it means to all parts of this product: `sslmode` and the rest are libpq's. @throws AddressError; what connecting, or making the table, fails with */
-export async function openPostgresStore(uri: string): Promise<RawStore> {
-  const given = connectionAddress(uri)
-  const options = [given.options, `-c statement_timeout=${statementMs}`].filter(Boolean).join(' ')
-  const address = { ...given, options, applicationName: 'espalier-mcp-bridge' }
-  const limits = { acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 1_800_000, maximumIdleMs: 30_000 }
-  const pool = new Pool({ address, size: mostConnections, ...limits }, Date.now)
-  const never = new AbortController().signal
-  const run = (texts: readonly string[], values: Values) =>
-    transact(pool, never, async connection => {
-      const steps = texts.map((text): Step => ({ text, values: values.map(String), isUnnamed: true }))
-      const [first = []] = await connection.run(steps, false)
-      return { rows: first, affected: connection.affected[0] ?? 0 }
-    })
-  const query = (sql: string, values: Values) => run([sql], values)
+/** @throws what connecting, or creating the table, fails with */
+export async function openPostgresStore(address: Address): Promise<RawStore> {
+  const tables = new OwnTables({ address, applicationName: 'espalier-mcp-bridge', definitions, size: mostConnections })
+  const query = (text: string, values: Values) => tables.run({ text, values })
   const one = async (sql: string, values: Values) => {
     const [row] = (await query(sql, values)).rows
     return row && recordOf(row)
   }
   const changed = async (sql: string, values: Values) => (await query(sql, values)).affected === 1
-  await run(definitions, []).catch((error: unknown) => {
-    pool.close()
+  await tables.create().catch((error: unknown) => {
+    tables.close()
     throw error
   })
   const table = 'espalier_oauth_records'
@@ -73,7 +60,7 @@ export async function openPostgresStore(uri: string): Promise<RawStore> {
       return (await one(sql, [kind, now]))?.uses ?? 0
     },
     sweep: async now => void (await query(`DELETE FROM ${table} WHERE expires_at <= $1`, [now])),
-    close: async () => pool.close(),
+    close: async () => tables.close(),
   }
 }
 

@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connectionAddress } from '../../postgres/address.ts'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { loadKeys, rotateKeys } from './keys.ts'
+import { loadKeysInState, rotateKeysInState } from './keys-in-state.ts'
 import { hashOf, Store } from './records.ts'
 import { openPostgresStore } from './store-postgres.ts'
 import { openSqliteStore } from './store-sqlite.ts'
@@ -43,7 +45,7 @@ const bounds = { client: small, transaction: small, consent: small }
 
 describe.each([
   ['SQLite', async () => openSqliteStore(sqlite)],
-  ['Postgres', () => openPostgresStore(postgres.uri('postgres'))],
+  ['Postgres', () => openPostgresStore(connectionAddress(postgres.uri('postgres')))],
 ])('in %s', (_, open) => {
   let store: Store
   beforeAll(async () => {
@@ -153,13 +155,45 @@ test('bridges that start at once sign with one key', async () => {
   expect(readdirSync(folder).filter(name => name.startsWith('of-several'))).toEqual(['of-several.json'])
 })
 
+describe.each([
+  ['SQLite', async () => openSqliteStore(sqlite)],
+  ['Postgres', () => openPostgresStore(connectionAddress(postgres.uri('postgres')))],
+])('signing keys in %s', (_, open) => {
+  const secret = 's'.repeat(32)
+
+  test('are created once by bridges that start at once, and replaced by a rotation', async () => {
+    const stores = await Promise.all(Array.from({ length: 4 }, open))
+    const keys = await Promise.all(stores.map(store => loadKeysInState(store, secret)))
+    const [first] = keys
+    expect(new Set(keys.map(({ kid }) => kid)).size).toBe(1)
+    const [store] = stores
+    if (store === undefined || first === undefined) throw new Error('there is none')
+    const kid = await rotateKeysInState(store, secret)
+    const after = await loadKeysInState(store, secret)
+    expect(after.kid).toBe(kid)
+    expect(after.published.keys.map(key => key.kid)).toEqual([kid, first.kid])
+    expect((await loadKeysInState(store, 't'.repeat(32))).published.keys).toHaveLength(1)
+    await Promise.all(stores.map(one => one.close()))
+  })
+})
+
+test('who reads the state reads no signing key, and a key that was changed is refused', async () => {
+  const { rows } = await postgres.run(`SELECT key, value FROM espalier_oauth_records WHERE kind = 'signing_key'`)
+  expect(rows.length).toBeGreaterThan(0)
+  for (const { value } of rows) expect(Buffer.from(value, 'base64').toString('latin1')).not.toContain('"kty"')
+  await postgres.run(`UPDATE espalier_oauth_records SET value = 'AAAA' || substr(value, 5) WHERE kind = 'signing_key'`)
+  const store = await openPostgresStore(connectionAddress(postgres.uri('postgres')))
+  await expect(loadKeysInState(store, 's'.repeat(32))).rejects.toThrow()
+  await store.close()
+})
+
 test('the address of the state means what libpq has it mean', async () => {
   // A server without TLS: `prefer` goes without, `require` does not, whatever a library of its own makes of them.
   const uri = new URL(postgres.uri('postgres'))
   uri.searchParams.set('sslmode', 'prefer')
-  await (await openPostgresStore(uri.href)).close()
+  await (await openPostgresStore(connectionAddress(uri.href))).close()
   uri.searchParams.set('sslmode', 'require')
-  await expect(openPostgresStore(uri.href)).rejects.toThrow('does not support SSL')
+  await expect(openPostgresStore(connectionAddress(uri.href))).rejects.toThrow('does not support SSL')
   uri.searchParams.set('sslmode', 'no-verify')
-  await expect(openPostgresStore(uri.href)).rejects.toThrow('sslmode')
+  expect(() => connectionAddress(uri.href)).toThrow('sslmode')
 })

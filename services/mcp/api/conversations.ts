@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { Conversation, ConversationSummary } from '../conversations/conversation.ts'
 import { ConversationError } from '../conversations/errors.ts'
-import type { Conversations } from '../conversations/store.ts'
+import type { ConversationStore } from '../conversations/store.ts'
 import type { Caller } from '../core/caller.ts'
 import { parseBody } from './body.ts'
 import { ApiError } from './errors.ts'
@@ -64,6 +64,8 @@ const jsonOf = (conversation: Conversation): JsonObject => ({
 })
 const summaryJson = (summary: ConversationSummary): JsonObject => ({ ...summary })
 
+const retryAfterSeconds = 2
+
 function told(error: unknown): unknown {
   if (!(error instanceof ConversationError)) return error
   switch (error.fault.kind) {
@@ -71,23 +73,27 @@ function told(error: unknown): unknown {
       return new ApiError(409, `there are ${error.fault.most} conversations already; delete some first`)
     case 'storage':
       return error
+    case 'unavailable':
+      return new ApiError(503, 'conversations cannot be read or written at the moment: try again', [
+        ['Retry-After', String(retryAfterSeconds)],
+      ])
   }
 }
 
 type Asked = { readonly username: string; readonly id: string; readonly request: ApiRequest }
 
-export function conversationRoutes(conversations: Conversations): readonly ApiRoute[] {
+export function conversationRoutes(conversations: ConversationStore): readonly ApiRoute[] {
   const route = (
     method: ApiRoute['method'],
     path: '/api/conversations' | '/api/conversations/{id}',
-    answer: (asked: Asked) => ApiAnswer,
+    answer: (asked: Asked) => Promise<ApiAnswer>,
   ): ApiRoute => ({
     method,
     path,
     answer: async request => {
       const username = usernameOf(request.caller)
       try {
-        return answer({ username, id: request.parameters.id ?? '', request })
+        return await answer({ username, id: request.parameters.id ?? '', request })
       } catch (error) {
         throw told(error)
       }
@@ -95,40 +101,40 @@ export function conversationRoutes(conversations: Conversations): readonly ApiRo
   })
 
   return [
-    route('GET', '/api/conversations', ({ username, request: { query } }) => {
+    route('GET', '/api/conversations', async ({ username, request: { query } }) => {
       const limit = Math.min(mostListed, wholeNumber(query, 'limit', defaultLimit, 1))
       const offset = wholeNumber(query, 'offset', 0, 0)
-      const found = conversations.list(username, limit, offset)
+      const found = await conversations.list(username, limit, offset)
       return { status: 200, body: { conversations: found.map(summaryJson) } }
     }),
-    route('POST', '/api/conversations', ({ username, request: { body } }) => {
+    route('POST', '/api/conversations', async ({ username, request: { body } }) => {
       const content = parseBody(created, body)
-      const conversation = conversations.create(username, { ...content, messages: timed(content.messages) })
+      const conversation = await conversations.create(username, { ...content, messages: timed(content.messages) })
       return { status: 201, body: jsonOf(conversation) }
     }),
-    route('DELETE', '/api/conversations', ({ username, request: { query } }) => {
+    route('DELETE', '/api/conversations', async ({ username, request: { query } }) => {
       if (query.get('all') !== 'true') throw new ApiError(400, 'all: must be true, to delete all conversations')
-      return { status: 200, body: { success: true, deleted: conversations.removeAll(username) } }
+      return { status: 200, body: { success: true, deleted: await conversations.removeAll(username) } }
     }),
-    route('GET', '/api/conversations/{id}', ({ username, id }) => {
-      const conversation = conversations.find(username, id)
+    route('GET', '/api/conversations/{id}', async ({ username, id }) => {
+      const conversation = await conversations.find(username, id)
       if (conversation === undefined) throw notFound()
       return { status: 200, body: jsonOf(conversation) }
     }),
-    route('PUT', '/api/conversations/{id}', ({ username, id, request: { body } }) => {
+    route('PUT', '/api/conversations/{id}', async ({ username, id, request: { body } }) => {
       const { messages: given, ...rest } = parseBody(replaced, body)
       const named = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
-      const conversation = conversations.replace(username, id, { ...named, messages: timed(given) })
+      const conversation = await conversations.replace(username, id, { ...named, messages: timed(given) })
       if (conversation === undefined) throw notFound()
       return { status: 200, body: jsonOf(conversation) }
     }),
-    route('PATCH', '/api/conversations/{id}', ({ username, id, request: { body } }) => {
+    route('PATCH', '/api/conversations/{id}', async ({ username, id, request: { body } }) => {
       const { title } = parseBody(renamed, body)
-      if (!conversations.rename(username, id, title)) throw notFound()
+      if (!(await conversations.rename(username, id, title))) throw notFound()
       return { status: 200, body: { success: true } }
     }),
-    route('DELETE', '/api/conversations/{id}', ({ username, id }) => {
-      if (!conversations.remove(username, id)) throw notFound()
+    route('DELETE', '/api/conversations/{id}', async ({ username, id }) => {
+      if (!(await conversations.remove(username, id))) throw notFound()
       return { status: 200, body: { success: true } }
     }),
   ]

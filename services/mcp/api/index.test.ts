@@ -1,15 +1,15 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { closeServer, listen } from '../../http/listen.ts'
 import { makeServer } from '../../http/server.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import { type Asked, ask } from '../../testing/client.ts'
-import { Conversations } from '../conversations/store.ts'
+import { SqliteConversations } from '../conversations/sqlite.ts'
+import type { ConversationStore } from '../conversations/store.ts'
 import type { Caller } from '../core/caller.ts'
 import { recordingLogger } from '../credentials/testing/files.ts'
 import type { Authentication } from '../credentials/types.ts'
@@ -83,7 +83,7 @@ const faults: ApiRoute[] = [
 ]
 
 let directory: string
-let conversations: Conversations
+let conversations: ConversationStore
 let entries: DatabaseEntries
 let lines: string[]
 const servers: Server[] = []
@@ -118,7 +118,7 @@ async function serve(authenticated: Authentication | undefined): Promise<number>
 
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'espalier-mcp-api-'))
-  conversations = new Conversations(join(directory, 'data'))
+  conversations = new SqliteConversations(join(directory, 'data'))
   openPort = await serve(undefined)
   port = await serve(authentication)
 })
@@ -363,7 +363,8 @@ test('tokens of machines have no conversations', async () => {
 })
 
 test('a list is cut by limit and offset, the newest first, at most a hundred', async () => {
-  for (let made = 0; made < 103; made++) conversations.create('bob', { ...empty, messages: [said(`number ${made}`)] })
+  for (let made = 0; made < 103; made++)
+    await conversations.create('bob', { ...empty, messages: [said(`number ${made}`)] })
   const titles = async (query: string) =>
     (await api(`/api/conversations${query}`, { as: 'bob' })).body.conversations.map(
       ({ title }: { title: string }) => title,
@@ -395,60 +396,4 @@ test.each<[string, Given, string]>([
   const answer = await api(path, { ...given, method })
   expect(answer.status).toBe(400)
   expect(answer.body.error).toMatch(new RegExp(`^${field}: `))
-})
-
-test('titles and previews are the first words of the user, of whole characters', () => {
-  fc.assert(
-    fc.property(fc.string({ unit: 'grapheme', maxLength: 150 }), text => {
-      const messages = [{ ...said('system'), role: 'system' }, said(text)]
-      const { id, title } = conversations.create('carol', { ...empty, messages })
-      const [summary] = conversations.list('carol', 1, 0)
-      conversations.remove('carol', id)
-      expect([...title].length).toBeLessThanOrEqual(50)
-      expect([...(summary?.preview ?? '')].length).toBeLessThanOrEqual(100)
-      expect(title.isWellFormed()).toBe(true)
-      const plain = text.replaceAll(/\s+/g, ' ').trim()
-      expect(plain === '' ? title : `${title}`.replace(/\.\.\.$/, '')).toBe(
-        plain === ''
-          ? 'New conversation'
-          : [...plain].length > 50
-            ? [...plain].slice(0, 47).join('')
-            : plain.replace(/\.\.\.$/, ''),
-      )
-    }),
-    { numRuns: 60 },
-  )
-})
-
-test('no text is taken for a statement, and none is lost', () => {
-  fc.assert(
-    fc.property(fc.string({ unit: 'binary' }), text => {
-      fc.pre(text.isWellFormed())
-      const made = conversations.create('dave', { provider: text, model: '', connection: '', messages: [said(text)] })
-      expect(conversations.find('dave', made.id)).toEqual(made)
-      expect(conversations.find(`dave' OR '1'='1`, made.id)).toBeUndefined()
-      expect(conversations.find('dave', text)).toBeUndefined()
-      conversations.remove('dave', made.id)
-    }),
-    { numRuns: 60 },
-  )
-})
-
-test('conversations outlast a restart, in a file for the owner alone', () => {
-  const folder = join(directory, 'again')
-  const first = new Conversations(folder)
-  const made = first.create('alice', { ...empty, messages: [said('x')] })
-  first.close()
-  const second = new Conversations(folder)
-  expect(second.find('alice', made.id)).toEqual(made)
-  second.close()
-  expect(statSync(join(folder, 'conversations.db')).mode & 0o777).toBe(0o600)
-})
-
-test('a folder that cannot be written is a fault of storage, and nothing before it is needed', () => {
-  writeFileSync(join(directory, 'file'), '')
-  const unusable = new Conversations(join(directory, 'file'))
-  expect(() => unusable.list('alice', 1, 0)).toThrow(
-    expect.objectContaining({ fault: expect.objectContaining({ kind: 'storage' }) }),
-  )
 })

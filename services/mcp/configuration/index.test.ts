@@ -528,3 +528,39 @@ test.each([
 ])('databases that cannot be read are the only problem: %j', (given, problem) => {
   expect(problemsOf(given)).toEqual([problem])
 })
+
+test('conversations are kept in Postgres where a URL says so, with passwords of which the newest is tried first', () => {
+  const url = 'postgresql://mcp_state:old@db.internal:5432/espalier?sslmode=verify-full'
+  const database = { PGHOST: 'x', PGPASSWORD: 'of another database' }
+  const of = (state: object) => read({ file: JSON.stringify({ state }), environment: database }).state
+  expect(read({ environment: database }).state).toBeUndefined()
+  expect(of({ url })).toMatchObject({ user: 'mcp_state', database: 'espalier', password: 'old' })
+  expect(of({ url, password: ['newest', 'older'], sslrootcert: '/ca.pem' })).toMatchObject({
+    password: 'newest\nolder',
+    tls: { mode: 'verify-full', rootFile: '/ca.pem' },
+  })
+  expect(of({ url: url.replace(':old', ''), password: 'newest\nolder\n' })?.password).toBe('newest\nolder')
+  expect(of({ url: url.replace(':old', '') })?.password).toBeUndefined()
+  const wrong = (state: object) => problemsOf({ file: JSON.stringify({ state }), environment: database }).join()
+  expect(wrong({ password: 'secret' })).toMatch(/state\.password.*together with state\.url/)
+  expect(wrong({ url: `${url}&sslcrl=/secret` })).toMatch(/state\.url.*not supported: sslcrl$/)
+  expect(wrong({ url, password: Array(11).fill('secret') })).toMatch(/state\.password.*at most 10/)
+  expect(wrong({ url: 'mysql://secret' })).toMatch(/state\.url/)
+  expect(wrong({ url, password: 'a\0secret' })).not.toContain('secret')
+})
+
+test('replicas have an address and a secret, and no TLS between them', () => {
+  const environment = { PGHOST: 'x', ESPALIER_HTTP_PEER_ADDRESS: '10.0.0.7:8080' }
+  const secret = 's'.repeat(32)
+  const http = (more: object) => JSON.stringify({ http: { enabled: true, ...more } })
+  expect(read({ file: http({ peer: { secret } }), environment }).http?.peer).toEqual({
+    address: { host: '10.0.0.7', port: 8080 },
+    secret,
+  })
+  expect(read({ file: http({}), environment: { PGHOST: 'x' } }).http?.peer).toBeUndefined()
+  expect(problemsOf({ file: http({}), environment }).join()).toMatch(/http\.peer\.secret.*must be given/)
+  const tls = { enabled: true, cert_file: '/c', key_file: '/k' }
+  expect(problemsOf({ file: http({ tls, peer: { secret } }), environment }).join()).toMatch(/http\.tls\.enabled/)
+  for (const address of [':8080', '*:8080', '10.0.0.7', '10.0.0.7:0'])
+    expect(problemsOf({ file: http({ peer: { secret, address } }) }).join()).toMatch(/http\.peer\.address/)
+})

@@ -9,6 +9,9 @@ import type { Form } from '../../configuration/given.ts'
 import { type Checks, type Loaded, load } from '../../configuration/loader.ts'
 import { readNamedFile } from '../../configuration/secrets.ts'
 import { parseYaml } from '../../configuration/yaml.ts'
+import type { PeerSettings } from '../../http/peers/types.ts'
+import { type Address, AddressError } from '../../postgres/address.ts'
+import { ownAddress } from '../../postgres/own-tables.ts'
 import { type CustomDefinitions, readDefinitions } from '../custom/read.ts'
 import { withoutConnectionStrings } from './connection-strings.ts'
 import { databasesOf } from './databases.ts'
@@ -43,8 +46,20 @@ const form: Form = {
 
 type Given = Settings<typeof keys>
 
+function peerOf({ http: { peer, tls } }: Given, { refuse, isGiven }: Checks): PeerSettings | undefined {
+  const { address, secret } = peer
+  if (isGiven('http.peer.address') !== isGiven('http.peer.secret'))
+    refuse(`http.peer.${address === undefined ? 'address' : 'secret'}`, 'must be given: replicas need both')
+  if (address === undefined || secret === undefined) return undefined
+  if (tls.enabled) refuse('http.tls.enabled', 'must be false with http.peer: replicas reach one another without TLS')
+  return { address, secret }
+}
+
 /** undefined: over stdio. All of it is checked in any case. */
-function httpOf({ http, noAuth }: Given, refuse: Checks['refuse']): HttpSettings | undefined {
+function httpOf(given: Given, checks: Checks): HttpSettings | undefined {
+  const { http, noAuth } = given
+  const { refuse } = checks
+  const peer = peerOf(given, checks)
   const { tls, address, auth } = http
   if (tls.enabled && tls.certFile === undefined) refuse('http.tls.cert_file', 'must be given where TLS is on')
   if (tls.enabled && tls.keyFile === undefined) refuse('http.tls.key_file', 'must be given where TLS is on')
@@ -59,6 +74,7 @@ function httpOf({ http, noAuth }: Given, refuse: Checks['refuse']): HttpSettings
     tls: tls.enabled ? { certificateFile: certFile, keyFile, chainFile } : undefined,
     allowedOrigins: http.allowedOrigins,
     trustedProxies: http.clientIp.trustedProxies,
+    peer,
     authentication: {
       ...same,
       enabled,
@@ -72,6 +88,21 @@ function httpOf({ http, noAuth }: Given, refuse: Checks['refuse']): HttpSettings
 function sealingKeyOf({ secret }: Given): Uint8Array {
   if (secret === undefined) return new Uint8Array(randomBytes(sealingKeyBytes))
   return new Uint8Array(createHash('sha256').update('espalier mcp sealing key\0').update(secret).digest())
+}
+
+function stateOf({ state }: Given, { refuse, isGiven }: Checks): Address | undefined {
+  const { url, password, sslrootcert } = state
+  if (url === undefined) {
+    for (const name of ['state.password', 'state.sslrootcert'])
+      if (isGiven(name)) refuse(name, 'must be given together with state.url')
+    return undefined
+  }
+  try {
+    return ownAddress(url, { password, sslrootcert })
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error
+    return void refuse('state.url', error.message)
+  }
 }
 
 function customOf(loaded: Loaded<typeof keys>, { readFile }: Sources): CustomDefinitions | undefined {
@@ -99,12 +130,13 @@ export function readMcpSettings(sources: Sources): McpSettings {
   const { builtins, limits } = settings
   const custom = customOf(loaded, sources)
   const read: McpSettings = {
-    http: httpOf(settings, refuse),
+    http: httpOf(settings, loaded),
     databases,
     embedding: embeddingOf(settings, refuse),
     llm: llmOf(settings, refuse),
     knowledgebase: knowledgebaseOf(settings, refuse),
     dataDirectory: settings.dataDir,
+    state: stateOf(settings, loaded),
     ...(custom && { custom }),
     disabled: new Set(
       Object.values(builtins).flatMap(table =>

@@ -33,6 +33,8 @@ const switches = (variable: string, separator: string) =>
     most: 1_000,
   })
 
+const inFile = { file: '_file', isSecret: true } as const
+
 export const keys = {
   http: {
     enabled: key(values.truth(), false, { flag: 'http' }),
@@ -58,6 +60,7 @@ export const keys = {
       '',
     ),
     client_ip: { trusted_proxies: key(values.blocks(isBlock), '') },
+    peer: { address: optional(values.reachableAddress()), secret: optional(values.longSecret(), inFile) },
   },
   'no-auth': key(values.truth(), false, { flag: 'no-auth', isFlagOnly: true }),
   databases,
@@ -86,10 +89,12 @@ export const keys = {
   },
   custom_definitions_path: optional(values.path()),
   data_dir: key(values.path(), '/var/lib/espalier/mcp'),
-  secret: optional(
-    values.text('must have 32 to 4096 characters', value => value.length >= 32 && value.length <= 4_096),
-    { file: '_file', isSecret: true },
-  ),
+  state: {
+    url: optional(values.connection(), { isSecret: true }),
+    password: optional(values.passwords(), inFile),
+    sslrootcert: optional(values.path()),
+  },
+  secret: optional(values.longSecret(), inFile),
   limits: {
     result_tokens: optional(values.whole(200, 1_000_000)),
     query_tokens: optional(values.whole(200, 1_000_000)),

@@ -1,4 +1,7 @@
 /** The settings of the tool server, as they are once file, environment and command line have been read and checked. */
+
+import type { PeerSettings } from '../../http/peers/types.ts'
+import type { Address } from '../../postgres/address.ts'
 import type { CustomDefinitions } from '../custom/read.ts'
 
 export type DatabaseSettings = {
@@ -57,6 +60,8 @@ export type LlmSettings = {
 }
 
 export type HttpSettings = {
+  /** How replicas reach one another; undefined: this server is alone. */
+  readonly peer?: PeerSettings | undefined
   readonly host: string
   readonly port: number
   readonly tls:
@@ -87,8 +92,10 @@ export type McpSettings = {
   readonly knowledgebase: { readonly path: string; readonly embedding: EmbeddingSettings } | undefined
   /** Prompts, resources and tools of the operator's own; absent where no file has any. */
   readonly custom?: CustomDefinitions
-  /** Where conversations are kept. */
+  /** Where conversations are kept, unless they are kept in Postgres. */
   readonly dataDirectory: string
+  /** The Postgres where conversations are kept; undefined: they are kept in the data directory. */
+  readonly state?: Address | undefined
   /** Tools, resources and prompts that are switched off, by name. */
   readonly disabled: ReadonlySet<string>
   readonly limits: {

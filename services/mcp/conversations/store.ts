@@ -1,204 +1,34 @@
 /**
- * Conversations, kept in a SQLite file. It promises that a user finds, changes and removes their own and nobody else's: the user is part of
- * every statement; and that ids cannot be guessed.
+ * Where conversations are kept: one interface, in SQLite or in Postgres. It promises that a user reads, changes and deletes only their own: the user is part of every statement; and that ids
+ * cannot be guessed.
  */
 import { randomBytes } from 'node:crypto'
-import { chmodSync, mkdirSync } from 'node:fs'
-import { join } from 'node:path'
-import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
-import {
-  type Conversation,
-  type ConversationMessage,
-  type ConversationSummary,
-  previewOf,
-  titleOf,
-} from './conversation.ts'
-import { ConversationError } from './errors.ts'
+import type { Conversation, ConversationMessage, ConversationSummary } from './conversation.ts'
 
-type ConversationContent = {
+export type ConversationContent = {
   readonly provider: string
   readonly model: string
   readonly connection: string
   readonly messages: readonly ConversationMessage[]
 }
 
-const mostOfOneUser = 10_000
-
-const schema = `
-  PRAGMA journal_mode = WAL;
-  PRAGMA busy_timeout = 2000;
-  PRAGMA secure_delete = ON;
-  CREATE TABLE IF NOT EXISTS conversations (
-    id text PRIMARY KEY,
-    username text NOT NULL,
-    title text NOT NULL,
-    provider text NOT NULL,
-    model text NOT NULL,
-    connection text NOT NULL,
-    preview text NOT NULL,
-    messages text NOT NULL,
-    created_at text NOT NULL,
-    updated_at text NOT NULL,
-    changed integer NOT NULL
-  ) STRICT;
-  CREATE INDEX IF NOT EXISTS conversations_by_user ON conversations (username, changed DESC);
-`
-
-type Row = Readonly<Record<string, SQLInputValue>>
-const textOf = (row: Row, name: string): string => String(row[name])
-
-const summaryOf = (row: Row): ConversationSummary => ({
-  id: textOf(row, 'id'),
-  title: textOf(row, 'title'),
-  connection: textOf(row, 'connection'),
-  created_at: textOf(row, 'created_at'),
-  updated_at: textOf(row, 'updated_at'),
-  preview: textOf(row, 'preview'),
-})
-
-const conversationOf = (row: Row): Conversation => ({
-  id: textOf(row, 'id'),
-  username: textOf(row, 'username'),
-  title: textOf(row, 'title'),
-  provider: textOf(row, 'provider'),
-  model: textOf(row, 'model'),
-  connection: textOf(row, 'connection'),
-  // Nobody but this file writes it.
-  messages: JSON.parse(textOf(row, 'messages')) as ConversationMessage[],
-  created_at: textOf(row, 'created_at'),
-  updated_at: textOf(row, 'updated_at'),
-})
-
-/** In a file of the folder, which is created where it is not there. It is opened when it is first needed. */
-export class Conversations {
-  readonly #directory: string
-  readonly #path: string
-  readonly #now: () => number
-  readonly #statements = new Map<string, StatementSync>()
-  #database: DatabaseSync | undefined
-  /** Two changes in one millisecond are still one after the other. */
-  #lastChange = 0
-
-  constructor(directory: string, now: () => number = Date.now) {
-    this.#directory = directory
-    this.#path = join(directory, 'conversations.db')
-    this.#now = now
-  }
-
+/** Every method throws ConversationError. */
+export type ConversationStore = {
   /** The one that was changed last comes first. */
-  list(username: string, limit: number, offset: number): readonly ConversationSummary[] {
-    return this.#attempt(statement =>
-      statement(
-        `SELECT id, title, connection, created_at, updated_at, preview FROM conversations
-         WHERE username = ? ORDER BY changed DESC LIMIT ? OFFSET ?`,
-      )
-        .all(username, limit, offset)
-        // Every column is text.
-        .map(row => summaryOf(row as Row)),
-    )
-  }
-
-  find(username: string, id: string): Conversation | undefined {
-    return this.#attempt(statement => {
-      const row = statement('SELECT * FROM conversations WHERE id = ? AND username = ?').get(id, username)
-      // Every column is text or a number.
-      return row === undefined ? undefined : conversationOf(row as Row)
-    })
-  }
-
-  create(username: string, { provider, model, connection, messages }: ConversationContent): Conversation {
-    return this.#attempt(statement => {
-      const counted = statement('SELECT count(*) AS count FROM conversations WHERE username = ?').get(username)
-      if (Number(counted?.count) >= mostOfOneUser)
-        throw new ConversationError({ kind: 'too many', most: mostOfOneUser })
-      const { at, changed } = this.#stamp()
-      const id = `conv_${randomBytes(18).toString('base64url')}`
-      const title = titleOf(messages)
-      statement('INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
-        ...[id, username, title, provider, model, connection, previewOf(messages)],
-        ...[JSON.stringify(messages), at, at, changed],
-      )
-      return { id, username, title, provider, model, connection, messages, created_at: at, updated_at: at }
-    })
-  }
-
-  /** Its title stays; undefined where there is none. */
-  replace(username: string, id: string, content: Partial<ConversationContent>): Conversation | undefined {
-    const before = this.find(username, id)
-    if (before === undefined) return undefined
-    const { at, changed } = this.#stamp()
-    const after = { ...before, ...content, updated_at: at }
-    this.#attempt(statement =>
-      statement(
-        `UPDATE conversations SET provider = ?, model = ?, connection = ?, preview = ?, messages = ?, updated_at = ?, changed = ?
-         WHERE id = ? AND username = ?`,
-      ).run(
-        ...[after.provider, after.model, after.connection, previewOf(after.messages)],
-        ...[JSON.stringify(after.messages), at, changed, id, username],
-      ),
-    )
-    return after
-  }
-
-  rename(username: string, id: string, title: string): boolean {
-    return this.#attempt(statement => {
-      const { at, changed } = this.#stamp()
-      const done = statement(
-        'UPDATE conversations SET title = ?, updated_at = ?, changed = ? WHERE id = ? AND username = ?',
-      ).run(title, at, changed, id, username)
-      return Number(done.changes) === 1
-    })
-  }
-
-  remove(username: string, id: string): boolean {
-    return this.#attempt(statement => {
-      const done = statement('DELETE FROM conversations WHERE id = ? AND username = ?').run(id, username)
-      return Number(done.changes) === 1
-    })
-  }
-
+  list(username: string, limit: number, offset: number): Promise<readonly ConversationSummary[]>
+  find(username: string, id: string): Promise<Conversation | undefined>
+  create(username: string, content: ConversationContent): Promise<Conversation>
+  /** Its title stays. @returns undefined if there is none */
+  replace(username: string, id: string, content: Partial<ConversationContent>): Promise<Conversation | undefined>
+  /** @returns false if there is none */
+  rename(username: string, id: string, title: string): Promise<boolean>
+  /** @returns false if there is none */
+  remove(username: string, id: string): Promise<boolean>
   /** @returns how many there were */
-  removeAll(username: string): number {
-    return this.#attempt(statement =>
-      Number(statement('DELETE FROM conversations WHERE username = ?').run(username).changes),
-    )
-  }
-
-  close(): void {
-    this.#statements.clear()
-    this.#database?.close()
-    this.#database = undefined
-  }
-
-  #open(): DatabaseSync {
-    mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
-    const opened = new DatabaseSync(this.#path)
-    chmodSync(this.#path, 0o600)
-    opened.exec(schema)
-    const newest = opened.prepare('SELECT max(changed) AS newest FROM conversations').get()
-    this.#lastChange = Number(newest?.newest ?? 0)
-    return opened
-  }
-
-  #attempt<Result>(work: (statement: (text: string) => StatementSync) => Result): Result {
-    try {
-      this.#database ??= this.#open()
-      const database = this.#database
-      return work(text => {
-        const known = this.#statements.get(text) ?? database.prepare(text)
-        this.#statements.set(text, known)
-        return known
-      })
-    } catch (error) {
-      if (error instanceof ConversationError) throw error
-      const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-      throw new ConversationError({ kind: 'storage', path: this.#path, code })
-    }
-  }
-
-  #stamp(): { at: string; changed: number } {
-    const at = this.#now()
-    this.#lastChange = Math.max(this.#lastChange + 1, at * 1_000)
-    return { at: new Date(at).toISOString(), changed: this.#lastChange }
-  }
+  removeAll(username: string): Promise<number>
+  close(): void
 }
+
+export const mostOfOneUser = 10_000
+
+export const newConversationId = (): string => `conv_${randomBytes(18).toString('base64url')}`

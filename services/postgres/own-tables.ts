@@ -1,0 +1,90 @@
+/**
+ * Tables that a service creates in Postgres for its own records. They are created before the first statement, and again if they disappear, as they do if the database is restored
+ * from a backup without them. Several processes may create them at once.
+ */
+import { type Address, connectionAddress } from './address.ts'
+import { DatabaseError } from './errors.ts'
+import { Pool } from './pool.ts'
+import type { Row, Step } from './run.ts'
+import { transact } from './transact.ts'
+
+const statementMs = 10_000
+/** Postgres ends a statement itself. A connection that stays silent for longer is closed. */
+const silenceMs = 5_000
+const limits = { acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 1_800_000, maximumIdleMs: 30_000 }
+const undefinedTable = '42P01'
+/** Of this lock the number is arbitrary: it is for the creation of tables alone. */
+const creationLock = 'SELECT pg_advisory_xact_lock(7305814)'
+
+export type OwnStatementOf = { readonly text: string; readonly values: readonly (string | number)[] }
+type Result = { readonly rows: readonly Row[]; readonly affected: number }
+
+type Beside = { readonly password?: string | undefined; readonly sslrootcert?: string | undefined }
+
+/**
+ * The address of a URL, with what is configured beside it. Passwords beside it replace the URL's; the variables of Postgres do not count, since they are for other databases.
+ * @throws AddressError
+ */
+export function ownAddress(url: string, { password, sslrootcert }: Beside): Address {
+  const address = connectionAddress(url, { PGSSLROOTCERT: sslrootcert })
+  return { ...address, password: password ?? address.password }
+}
+
+type OwnTablesSettings = {
+  readonly address: Address
+  readonly applicationName: string
+  readonly definitions: readonly string[]
+  /** Connections at most. */
+  readonly size: number
+}
+
+const stepOf = ({ text, values }: OwnStatementOf): Step => ({ text, values: values.map(String), isUnnamed: true })
+
+export class OwnTables {
+  readonly #definitions: readonly Step[]
+  readonly #pool: Pool
+  #created: Promise<void> | undefined
+
+  constructor({ address, applicationName, definitions, size }: OwnTablesSettings) {
+    const options = [address.options, `-c statement_timeout=${statementMs}`].filter(Boolean).join(' ')
+    this.#pool = new Pool({ address: { ...address, options, applicationName }, size, ...limits }, Date.now)
+    this.#definitions = [creationLock, ...definitions].map(text => stepOf({ text, values: [] }))
+  }
+
+  /** Creates the tables where they are missing. @throws what `Pool.acquire` throws; DatabaseError */
+  create(): Promise<void> {
+    this.#created ??= this.#transaction(this.#definitions).then(
+      () => {},
+      (error: unknown) => {
+        this.#created = undefined
+        throw error
+      },
+    )
+    return this.#created
+  }
+
+  /** Runs statements in one transaction. @returns the result of the last one @throws what `Pool.acquire` throws; DatabaseError */
+  async run(...statements: readonly OwnStatementOf[]): Promise<Result> {
+    const steps = statements.map(stepOf)
+    await this.create()
+    try {
+      return await this.#transaction(steps)
+    } catch (error) {
+      if (!(error instanceof DatabaseError && error.sqlState === undefinedTable)) throw error
+      this.#created = undefined
+      await this.create()
+      return await this.#transaction(steps)
+    }
+  }
+
+  close(): void {
+    this.#pool.close()
+  }
+
+  #transaction(steps: readonly Step[]): Promise<Result> {
+    return transact(this.#pool, AbortSignal.timeout(statementMs + silenceMs), async connection => {
+      const rows = await connection.run(steps, false)
+      return { rows: rows.at(-1) ?? [], affected: connection.affected.at(-1) ?? 0 }
+    })
+  }
+}
