@@ -1,0 +1,189 @@
+/** A database with all three services on the cluster, and clients that send it requests while something happens to it. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { type ApiClient, type Database, eventually, openTo, query } from '../client.ts'
+import { type Fetch, httpsFetch } from '../https-fetch.ts'
+import type { Provider } from '../providers/provider.ts'
+
+export type Service = {
+  service_type: string
+  service_id: string
+  state: string
+  uri?: string
+  mcp_config?: { init_tokens?: string }
+  rest_config?: { max_rows: number }
+  bearer_token?: string
+}
+export type Served = Database & { services: Service[] }
+type Reached = Service & { uri: string }
+
+/** By the installation's authority, to the gateway's port of this machine. */
+export async function fetchingFrom({ api }: Pick<Provider, 'api'>): Promise<Fetch> {
+  const authority = await (await fetch(`${api}/managed/v1/ca.pem`)).text()
+  return httpsFetch({ authority, address: '127.0.0.1' })
+}
+
+export const rest = (rows: number) => ({
+  service_type: 'rest',
+  rest_config: { db_schemas: 'public', db_anon_role: 'visitor', max_rows: rows },
+})
+const llm = { provider: 'openai', model: 'a-model', api_key: 'sk-none' }
+export const rag = {
+  service_type: 'rag',
+  rag_config: {
+    embedding_llm: llm,
+    completion_llm: llm,
+    pipelines: [{ name: 'docs', tables: [{ table: 'fruit', text_column: 'name', vector_column: 'vector' }] }],
+  },
+}
+export const mcp = { service_type: 'mcp' }
+
+export const readServed = async (api: ApiClient, path: string): Promise<Served> =>
+  (await api.call<Served>('GET', path)).body
+
+export const untilRunning = (api: ApiClient, id: string, timeoutMs = 90_000): Promise<Served> =>
+  eventually(
+    'the services run',
+    async () => {
+      const found = await readServed(api, `/databases/${id}`)
+      const isRunning = found.status === 'available' && (found.services ?? []).every(({ state }) => state === 'running')
+      if (!isRunning) throw new Error(JSON.stringify(found))
+      return found
+    },
+    timeoutMs,
+  )
+
+/** A table of 20 rows that each service can read. */
+export async function createTable(api: ApiClient, id: string): Promise<void> {
+  await query(await api.connection(id, 'admin'), 'CREATE EXTENSION IF NOT EXISTS vector; CREATE ROLE visitor NOLOGIN')
+  await query(
+    await api.connection(id),
+    `CREATE TABLE fruit (id int PRIMARY KEY, name text, vector vector(3));
+     INSERT INTO fruit SELECT n, 'fruit ' || n, '[1,2,3]' FROM generate_series(1, 20) n; GRANT SELECT ON fruit TO visitor`,
+  )
+}
+
+export const addServices = (api: ApiClient, id: string, clientAddress: string) =>
+  api.change(id, {
+    services: [mcp, rest(10), rag].map(service => ({ ...service, ip_allowlist: openTo(clientAddress) })),
+  })
+
+/** @returns a database with that table whose services run */
+export async function createServed(api: ApiClient, name: string, clientAddress: string): Promise<Served> {
+  const { body } = await api.create({ name, ip_allowlist: openTo(clientAddress) })
+  await createTable(api, body.id)
+  const { status, body: answer } = await addServices(api, body.id, clientAddress)
+  if (status !== 200) throw new Error(`${status} ${JSON.stringify(answer)}`)
+  return untilRunning(api, body.id)
+}
+
+export function serviceOf(database: Served, type: string): Reached {
+  const found = database.services.find(({ service_type }) => service_type === type)
+  if (found?.uri === undefined) throw new Error(`no ${type} with an address in ${JSON.stringify(database.services)}`)
+  return { ...found, uri: found.uri }
+}
+
+/** An answer that is none of what was requested. */
+export class Refused extends Error {
+  readonly status: number
+  readonly retryAfter: string | null
+  constructor({ status, headers }: Response, text: string) {
+    super(`${status} ${text}`)
+    this.status = status
+    this.retryAfter = headers.get('retry-after')
+  }
+}
+
+async function textOf(answer: Response): Promise<string> {
+  const text = await answer.text()
+  if (answer.status !== 200) throw new Refused(answer, text)
+  return text
+}
+
+/** One request to each service. None of them keeps anything at the server between two requests. */
+export function requestsTo(database: Served, fetching: Fetch) {
+  const bearer = (token: string | undefined) => ({ headers: { authorization: `Bearer ${token}` } })
+  const found = (type: string) => database.services.some(({ service_type }) => service_type === type)
+  const of = (type: string) => (found(type) ? serviceOf(database, type) : { uri: '' })
+  const [tools, table, retrieval]: Partial<Reached>[] = [of('mcp'), of('rest'), of('rag')]
+  return {
+    rest: async (): Promise<number> => JSON.parse(await textOf(await fetching(`${table?.uri}/fruit?select=id`))).length,
+    rag: async (): Promise<string> =>
+      textOf(await fetching(`${retrieval?.uri}/v1/pipelines`, bearer(retrieval?.bearer_token))),
+    mcp: async (): Promise<string> => {
+      const answer = await fetching(`${tools?.uri}/v1`, {
+        method: 'POST',
+        headers: {
+          ...bearer(tools?.mcp_config?.init_tokens).headers,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+        },
+        body: JSON.stringify({
+          ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+          params: { name: 'query_database', arguments: { query: 'SELECT count(*) FROM fruit' } },
+        }),
+      })
+      const text = await textOf(answer)
+      if (!text.includes('20')) throw new Error(`mcp: ${text}`)
+      return text
+    },
+  }
+}
+
+/** A client of the newer revision, by the official SDK. The caller closes it. */
+export async function connectTools(database: Served, fetching: Fetch, path = '/v1'): Promise<Client> {
+  const tools = serviceOf(database, 'mcp')
+  const client = new Client({ name: 'e2e', version: '1' })
+  const requestInit = { headers: { authorization: `Bearer ${tools.mcp_config?.init_tokens}` } }
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(`${tools.uri}${path}`), { fetch: fetching, requestInit }),
+  )
+  return client
+}
+
+export type Load = {
+  failures: string[]
+  count(): number
+  stop(): Promise<void>
+}
+
+/**
+ * Sends one request after another; every failure is kept with the time it was sent at.
+ * `accepts`: a failure that the service may answer with.
+ */
+export function load(
+  name: string,
+  send: () => Promise<unknown>,
+  accepts: (error: unknown) => boolean = () => false,
+): Load & { accepted(): number } {
+  const failures: string[] = []
+  let count = 0
+  let accepted = 0
+  let stopped = false
+  const run = async () => {
+    while (!stopped) {
+      const began = new Date().toISOString()
+      await send().catch(error => {
+        if (accepts(error)) accepted++
+        else failures.push(`${name} at ${began}: ${error instanceof Error ? error.message : error}`)
+      })
+      count++
+      await sleep(20)
+    }
+  }
+  const running = run()
+  return {
+    failures,
+    count: () => count,
+    accepted: () => accepted,
+    stop: async () => {
+      stopped = true
+      await running
+    },
+  }
+}
+
+export async function stopAll(loads: readonly Load[]): Promise<string[]> {
+  for (const each of loads) await each.stop()
+  return loads.flatMap(({ failures }) => failures)
+}
