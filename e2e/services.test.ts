@@ -2,21 +2,23 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { PostgrestClient } from '@supabase/postgrest-js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
-import { type Fetch, httpsFetch } from './https-fetch.ts'
+import { type ApiClient, eventually, openTo, query } from './client.ts'
+import type { Fetch } from './https-fetch.ts'
 import { startProvider } from './provider.ts'
 import type { Provider } from './providers/provider.ts'
-
-type Service = {
-  service_type: string
-  service_id: string
-  state: string
-  uri?: string
-  port?: number
-  public_domain: string | null
-  mcp_config?: { init_tokens?: string }
-}
-type Served = Database & { services: Service[] }
+import {
+  failuresOfNow,
+  fetchingFrom,
+  isAway,
+  load,
+  type Reached,
+  readServed,
+  requestsTo,
+  type Served,
+  serviceOf,
+  stopAll,
+  untilRunning,
+} from './service-load.ts'
 
 let provider: Provider
 let api: ApiClient
@@ -28,8 +30,7 @@ const restConfig = { db_schemas: 'public', db_anon_role: 'web_anonymous' }
 beforeAll(async () => {
   provider = await startProvider()
   api = await provider.client()
-  const authority = await (await fetch(`${provider.api}/managed/v1/ca.pem`)).text()
-  fetching = httpsFetch({ authority, address: '127.0.0.1' })
+  fetching = await fetchingFrom(provider)
   const toThis = openTo(provider.clientAddress)
   const { status, body } = await api.create({
     name: 'served',
@@ -50,15 +51,9 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-const read = async (id: string): Promise<Served> => (await api.call<Served>('GET', `/databases/${id}`)).body
+const read = (id: string): Promise<Served> => readServed(api, `/databases/${id}`)
 
-function serviceOf(database: Served, type: string): Service & { uri: string } {
-  const found = database.services.find(({ service_type }) => service_type === type)
-  if (found?.uri === undefined) throw new Error(`no ${type} with an address in ${JSON.stringify(database.services)}`)
-  return { ...found, uri: found.uri }
-}
-
-async function callTool(service: Service & { uri: string }, sql: string): Promise<string> {
+async function callTool(service: Reached, sql: string): Promise<string> {
   const client = new Client({ name: 'e2e', version: '1' })
   await client.connect(
     new StreamableHTTPClientTransport(new URL(`${service.uri}/v1`), {
@@ -91,7 +86,18 @@ test('MCP and REST clients are served through the gateway', async () => {
 const raw = (service: { uri: string }, path: string, token?: string) =>
   fetching(`${service.uri}${path}`, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
 
+/** Requests to both services, one after another, while something happens to their database. */
+function loadBoth(accepts?: (error: unknown) => boolean) {
+  const send = requestsTo(database, fetching)
+  return [load('mcp', send.mcp, accepts), load('rest', send.rest, accepts)]
+}
+async function servesAgain(): Promise<void> {
+  const { mcp, rest } = requestsTo(database, fetching)
+  expect(await failuresOfNow({ mcp, rest })).toEqual([])
+}
+
 test('a branch has services of its own, which take no token of the source', async () => {
+  const loads = loadBoth()
   const { body: branch } = await api.call<Served>(
     'POST',
     `/databases/${database.id}/branches`,
@@ -112,9 +118,12 @@ test('a branch has services of its own, which take no token of the source', asyn
   ).rejects.toThrow()
   expect((await raw(rest, '/fruit')).status).toBe(200)
   expect((await api.call('DELETE', path, undefined, { prefer: 'wait=60' })).status).toBe(204)
+  expect(await stopAll(loads)).toEqual([])
 })
 
 test('a restore in place leaves the services, which serve what was restored', async () => {
+  const stones = 'CREATE TABLE stone (name text); GRANT SELECT ON stone TO web_anonymous'
+  await query(await api.connection(database.id), stones)
   const { body: backup } = await api.call<{ id: string; status: string }>(
     'POST',
     `/databases/${database.id}/backup`,
@@ -122,21 +131,26 @@ test('a restore in place leaves the services, which serve what was restored', as
     { prefer: 'wait=60' },
   )
   expect(backup.status).toBe('completed')
-  await query(await api.connection(database.id), 'DROP TABLE fruit')
+  await query(await api.connection(database.id), 'DROP TABLE stone; DELETE FROM fruit')
+  const loads = loadBoth(isAway)
   await api.call('POST', `/databases/${database.id}/restore`, { backup_id: backup.id }, { prefer: 'wait=60' })
   const restored = await eventually('the restore', async () => {
     const found = await read(database.id)
     return found.status === 'available' && found
   })
   expect(restored.services).toEqual(database.services)
+  expect(await stopAll(loads)).toEqual([])
+  await servesAgain()
   await eventually(
     'the restored table by REST',
-    async () => (await raw(serviceOf(database, 'rest'), '/fruit')).status === 200,
+    async () => (await raw(serviceOf(database, 'rest'), '/stone')).status === 200,
   )
+  expect(await (await raw(serviceOf(database, 'rest'), '/fruit')).text()).toContain('pear')
   expect(await callTool(serviceOf(database, 'mcp'), 'SELECT name FROM fruit')).toContain('pear')
 })
 
 test('a service of a suspended database answers 503, and serves again after the resumption', async () => {
+  const loads = loadBoth(isAway)
   await api.call('POST', `/databases/${database.id}/suspend`, undefined, { prefer: 'wait=60' })
   const refused = await eventually('the refusal', async () => {
     const answer = await raw(serviceOf(database, 'rest'), '/fruit')
@@ -146,6 +160,10 @@ test('a service of a suspended database answers 503, and serves again after the 
   await api.call('POST', `/databases/${database.id}/resume`, undefined, { prefer: 'wait=60' })
   await eventually('the table by REST', async () => (await raw(serviceOf(database, 'rest'), '/fruit')).status === 200)
   expect((await read(database.id)).services.map(({ state }) => state)).toEqual(['running', 'running'])
+  await untilRunning(api, database.id)
+  expect(await stopAll(loads)).toEqual([])
+  for (const { accepted } of loads) expect(accepted()).toBeGreaterThan(0)
+  await servesAgain()
 })
 
 test('a service that is left out is removed, and its allowlist closes the other', async () => {

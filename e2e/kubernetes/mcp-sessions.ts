@@ -3,7 +3,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport, StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { Fetch } from '../https-fetch.ts'
-import { type Served, serviceOf } from './service-load.ts'
+import { type Served, serviceOf } from '../service-load.ts'
 
 const authorized = (database: Served) => ({
   authorization: `Bearer ${serviceOf(database, 'mcp').mcp_config?.init_tokens}`,

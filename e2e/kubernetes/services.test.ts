@@ -4,7 +4,6 @@ import { type ApiClient, eventually } from '../client.ts'
 import type { Fetch } from '../https-fetch.ts'
 import { startProvider } from '../provider.ts'
 import type { Provider } from '../providers/provider.ts'
-import { isSessionGone, olderClient, openStream } from './mcp-sessions.ts'
 import {
   connectTools,
   createServed,
@@ -17,7 +16,8 @@ import {
   serviceOf,
   stopAll,
   untilRunning,
-} from './service-load.ts'
+} from '../service-load.ts'
+import { isSessionGone, olderClient, openStream } from './mcp-sessions.ts'
 
 let provider: Provider
 let api: ApiClient

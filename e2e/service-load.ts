@@ -1,25 +1,33 @@
-/** A database with all three services on the cluster, and clients that send it requests while something happens to it. */
+/** A database with all three services, and clients that send it requests while something happens to it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { type ApiClient, type Database, eventually, openTo, query } from '../client.ts'
-import { type Fetch, httpsFetch } from '../https-fetch.ts'
-import type { Provider } from '../providers/provider.ts'
+import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
+import { type Fetch, httpsFetch } from './https-fetch.ts'
+import type { Provider } from './providers/provider.ts'
 
-export type Service = {
+type Service = {
   service_type: string
   service_id: string
   state: string
   uri?: string
+  port?: number
+  public_domain?: string | null
   mcp_config?: { init_tokens?: string }
   rest_config?: { max_rows: number }
   bearer_token?: string
 }
 export type Served = Database & { services: Service[] }
-type Reached = Service & { uri: string }
+export type Reached = Service & { uri: string }
 
 /** By the installation's authority, to the gateway's port of this machine. */
 export async function fetchingFrom({ api }: Pick<Provider, 'api'>): Promise<Fetch> {
-  const authority = await (await fetch(`${api}/managed/v1/ca.pem`)).text()
+  // An installation that has just started may not have it yet.
+  const authority = await eventually('the authority', async () => {
+    const answer = await fetch(`${api}/managed/v1/ca.pem`)
+    const text = await answer.text()
+    if (answer.status !== 200) throw new Error(`${answer.status} ${text}`)
+    return text
+  })
   return httpsFetch({ authority, address: '127.0.0.1' })
 }
 
@@ -54,7 +62,7 @@ export const untilRunning = (api: ApiClient, id: string, timeoutMs = 90_000): Pr
   )
 
 /** A table of 20 rows that each service can read. */
-export async function createTable(api: ApiClient, id: string): Promise<void> {
+async function createTable(api: ApiClient, id: string): Promise<void> {
   await query(await api.connection(id, 'admin'), 'CREATE EXTENSION IF NOT EXISTS vector; CREATE ROLE visitor NOLOGIN')
   await query(
     await api.connection(id),
@@ -63,7 +71,7 @@ export async function createTable(api: ApiClient, id: string): Promise<void> {
   )
 }
 
-export const addServices = (api: ApiClient, id: string, clientAddress: string) =>
+const addServices = (api: ApiClient, id: string, clientAddress: string) =>
   api.change(id, {
     services: [mcp, rest(10), rag].map(service => ({ ...service, ip_allowlist: openTo(clientAddress) })),
   })
@@ -84,7 +92,7 @@ export function serviceOf(database: Served, type: string): Reached {
 }
 
 /** An answer that is none of what was requested. */
-export class Refused extends Error {
+class Refused extends Error {
   readonly status: number
   readonly retryAfter: string | null
   constructor({ status, headers }: Response, text: string) {
@@ -93,6 +101,13 @@ export class Refused extends Error {
     this.retryAfter = headers.get('retry-after')
   }
 }
+
+/** The tool server reports as the result of a tool that its database is away. */
+class ToolError extends Error {}
+
+/** What a service may answer while its Postgres is away: 503 that says when to send the request again. */
+export const isAway = (error: unknown): boolean =>
+  error instanceof Refused ? error.status === 503 && error.retryAfter !== null : error instanceof ToolError
 
 async function textOf(answer: Response): Promise<string> {
   const text = await answer.text()
@@ -124,7 +139,7 @@ export function requestsTo(database: Served, fetching: Fetch) {
         }),
       })
       const text = await textOf(answer)
-      if (!text.includes('20')) throw new Error(`mcp: ${text}`)
+      if (/"isError": ?true|"error":/.test(text)) throw new ToolError(text)
       return text
     },
   }
@@ -141,7 +156,7 @@ export async function connectTools(database: Served, fetching: Fetch, path = '/v
   return client
 }
 
-export type Load = {
+type Load = {
   failures: string[]
   count(): number
   stop(): Promise<void>
@@ -181,6 +196,13 @@ export function load(
       await running
     },
   }
+}
+
+/** @returns the failures of requests that are sent from now on for two seconds */
+export async function failuresOfNow(send: Record<string, () => Promise<unknown>>): Promise<string[]> {
+  const loads = Object.entries(send).map(([name, one]) => load(name, one))
+  await sleep(2_000)
+  return stopAll(loads)
 }
 
 export async function stopAll(loads: readonly Load[]): Promise<string[]> {
