@@ -22,7 +22,7 @@ import { readContainerLog } from './logs/read.ts'
 import { keepLogs } from './logs/retention.ts'
 import { type AddressPool, claimAddresses } from './network/addresses.ts'
 import { createEndpointsFeed, type Endpoints, type EndpointsFeed } from './network/endpoints.ts'
-import { createNamesFile } from './network/names.ts'
+import { keepNames } from './network/names.ts'
 import { type Address, createServiceResolver, type ServicesOptions, type Target } from './network/services.ts'
 import { type BackoffLimits, defaultBackoff } from './pods/backoff.ts'
 import { type Kubelet, startKubelet } from './pods/kubelet.ts'
@@ -171,10 +171,7 @@ async function run(options: RuntimeOptions, prepared: Prepared): Promise<Runtime
   }
   const feed = createEndpointsFeed(network)
   endpoints = feed
-  if (options.namesFile !== undefined)
-    feed.follow(
-      createNamesFile(options.namesFile, error => logger.warn({ err: error }, 'cannot write the names of Services')),
-    )
+  if (options.namesFile !== undefined) keepNames(options.namesFile, { feed, pods, logger })
   await started.started
   return {
     copies: prepared.pool.copies,

@@ -56,13 +56,16 @@ test('the packages that the services import are named, and no others', () => {
 test('a server finds a Service by its name, and anything else as usual', async () => {
   const home = temporaryDirectory()
   const names = join(home, 'binaries/service-names')
-  const report = createNamesFile(names, error => expect.unreachable(String(error)))
+  const file = createNamesFile(names, error => expect.unreachable(String(error)))
   const server = createServer(socket => socket.end('found')).listen(0, '127.0.0.1')
   onTestFinished(() => void server.close())
   await until(() => server.listening)
   const address = server.address()
   const port = typeof address === 'object' ? (address?.port ?? 0) : 0
-  report([{ namespace: 'tenant', service: 'db-1', ports: [{ port: 5432, addresses: [{ host: '127.0.0.1', port }] }] }])
+  file.use('tenant')
+  file.put([
+    { namespace: 'tenant', service: 'db-1', ports: [{ port: 5432, addresses: [{ host: '127.0.0.1', port }] }] },
+  ])
   await until(() => globSync(names).length === 1)
   const { path } = await imageIn(home, undefined)('espalier')
   const script = readFileSync(join(path[0] ?? '', 'espalier'), 'utf8')
@@ -76,6 +79,6 @@ test('a server finds a Service by its name, and anything else as usual', async (
   expect((await connect('db-1.tenant.svc')).stdout).toBe('found')
   expect((await connect('localhost')).stdout).toBe('found')
   expect((await connect('db-2.tenant.svc')).stdout.trim()).toMatch(/ENOTFOUND|EAI_AGAIN/)
-  report([{ namespace: 'tenant', service: 'db-1', ports: [] }])
+  file.put([{ namespace: 'tenant', service: 'db-1', ports: [] }])
   await until(() => readFileSync(names, 'utf8') === '')
 })

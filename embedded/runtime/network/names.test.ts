@@ -1,0 +1,53 @@
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { temporaryDirectory, until } from '../testing/runtime.ts'
+import type { Endpoints } from './endpoints.ts'
+import { createNamesFile } from './names.ts'
+
+const endpoints = (namespace: string, service: string, host?: string, port = 5432): Endpoints => ({
+  namespace,
+  service,
+  ports: host === undefined ? [] : [{ port, addresses: [{ host, port }] }],
+})
+
+/** A write replaces the file, so its inode tells whether it was written again. */
+test('the file has the namespaces whose pods read it, and is written when their names change only', async () => {
+  const path = join(temporaryDirectory(), 'names')
+  const file = createNamesFile(path, error => expect.unreachable(String(error)))
+  const text = () => readFileSync(path, 'utf8')
+  file.put([endpoints('tenant', 'db-1', '127.9.1.1'), endpoints('other', 'db-2', '127.9.1.2')])
+  file.use('tenant')
+  await until(() => statSync(path, { throwIfNoEntry: false }) !== undefined)
+  expect(text()).toBe('127.9.1.1 db-1.tenant.svc\n')
+  const { ino } = statSync(path)
+
+  for (let turn = 0; turn < 20; turn++) {
+    file.put([endpoints('other', 'db-2', `127.9.2.${turn}`)])
+    // Another port is no other name.
+    file.put([endpoints('tenant', 'db-1', '127.9.1.1', 5433 + turn)])
+  }
+  await new Promise(resolve => setTimeout(resolve, 150))
+  expect(statSync(path).ino).toBe(ino)
+
+  file.use('other')
+  await until(() => text().includes('db-2'))
+  expect(text()).toBe('127.9.1.1 db-1.tenant.svc\n127.9.2.19 db-2.other.svc\n')
+  file.put([endpoints('tenant', 'db-1')])
+  await until(() => text() === '127.9.2.19 db-2.other.svc\n')
+})
+
+test('many changes in a row are few writes', async () => {
+  const path = join(temporaryDirectory(), 'names')
+  const file = createNamesFile(path, error => expect.unreachable(String(error)))
+  file.use('tenant')
+  const written = new Set<number>()
+  for (let turn = 0; turn < 50; turn++) {
+    file.put([endpoints('tenant', 'db-1', `127.9.1.${turn}`)])
+    await new Promise(resolve => setTimeout(resolve, 5))
+    const found = statSync(path, { throwIfNoEntry: false })
+    if (found !== undefined) written.add(found.mtimeMs)
+  }
+  await until(() => readFileSync(path, 'utf8') === '127.9.1.49 db-1.tenant.svc\n')
+  expect(written.size).toBeLessThan(15)
+})
