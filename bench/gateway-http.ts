@@ -90,7 +90,14 @@ function tables(): HostTable {
     { length: 50 },
     (_, index) => timed(() => withHost(table, routeMap(`new-${index}.db.test`, 5_000 + index)))[1],
   )
-  const facts = { host: name, sni: name, target: '/rest/x', address: host, authorization: undefined }
+  const facts = {
+    host: name,
+    sni: name,
+    target: '/rest/x',
+    address: host,
+    authorization: undefined,
+    isPreflight: false,
+  }
   const [, verdicts] = timed(() => {
     for (let turn = 0; turn < 100_000; turn++) judge(table, new Set(), facts)
   })

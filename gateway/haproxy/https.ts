@@ -233,6 +233,12 @@ const tokenRules: string[] = [
     `if { var(txn.authorization) -m reg -i ${quoted('^bearer +[^ ]+ *$')} }`,
   ),
   set('txn.open', 'str(yes)', `if ${found('txn.token')} { var(txn.token),strcmp(txn.digest) eq 0 }`),
+  // As `isPreflight`.
+  set(
+    'txn.open',
+    'str(yes)',
+    'if METH_OPTIONS !{ req.body_size gt 0 } !{ req.hdr(transfer-encoding) -m found } { req.hdr(origin) -m found } { req.hdr(access-control-request-method) -m found }',
+  ),
   refuse(unauthorized(false), `if ${isUnset('txn.open')} ${isUnset('txn.authorization')}`),
   refuse(unauthorized(true), `if ${isUnset('txn.open')}`),
 ]

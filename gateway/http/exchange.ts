@@ -7,7 +7,7 @@ import type { Http2ServerResponse } from 'node:http2'
 import type { Logger } from 'pino'
 import type { ServiceType } from '../../routes/route.ts'
 import type { Resolve } from '../connections.ts'
-import { type BodyLength, bodyLength, requestHeaders, responseHeaders } from './headers.ts'
+import { type BodyLength, bodyLength, isPreflight, requestHeaders, responseHeaders } from './headers.ts'
 import type { HttpLimits } from './limits.ts'
 import type { HttpMetrics } from './metrics.ts'
 import { pathOf, serviceOf } from './paths.ts'
@@ -132,6 +132,7 @@ export class Exchange {
     const verdict = judge({
       ...{ host, sni, address, target: request.url ?? '' },
       authorization: request.headers.authorization,
+      isPreflight: isPreflight(request.method, request.headers, this.#hasBody),
     })
     if (verdict.kind === 'refuse') {
       this.#service = verdict.found?.service

@@ -58,3 +58,10 @@ export function bodyLength(headers: IncomingHttpHeaders, version: string): BodyL
   if (length === undefined) return 'none'
   return /^[0-9]{1,15}$/.test(length) ? Number(length) : undefined
 }
+
+/** A request with a body is none, whatever its headers say. */
+export const isPreflight = (method: string | undefined, headers: IncomingHttpHeaders, hasBody: boolean): boolean =>
+  method === 'OPTIONS' &&
+  !hasBody &&
+  headers.origin !== undefined &&
+  headers['access-control-request-method'] !== undefined

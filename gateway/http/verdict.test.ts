@@ -30,6 +30,7 @@ const { table } = buildHosts([
 const ask = (facts: Partial<HttpRequestFacts>) =>
   judge(table, new Set(['localhost']), {
     ...{ host, sni: undefined, target: '/mcp', address: '203.0.113.7', authorization: undefined },
+    isPreflight: false,
     ...facts,
   })
 const statusOf = (facts: Partial<HttpRequestFacts>) => {

@@ -28,6 +28,8 @@ export type HttpRequestFacts = {
   /** Of the client, normalised. */
   address: string
   authorization: string | undefined
+  /** Whether a browser asks beforehand what a page may send (`isPreflight`). */
+  isPreflight: boolean
 }
 
 export type Forward = {
@@ -78,7 +80,8 @@ function judgeHost(host: CompiledHost, facts: HttpRequestFacts, prefix: string, 
   const service = host.services.get(type)
   if (service === undefined) return refuse(noService(type))
   if (!isAdmitted(service, facts.address)) return refuse(notAllowed(type, host.label, facts.address), service)
-  if (needsToken(service) && !isToken(service, facts.authorization))
+  // A browser sends no credentials with it (WHATWG Fetch, section 3.2.2), and the server answers it without its API.
+  if (needsToken(service) && !facts.isPreflight && !isToken(service, facts.authorization))
     return refuse(unauthorized(facts.authorization !== undefined), service)
   if (service.unavailable !== undefined) return refuse(unavailable(type, service.unavailable), service)
   const upstream = place.upstream === 'mcp-bridge' ? service.bridge : service.target

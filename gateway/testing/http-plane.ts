@@ -11,6 +11,7 @@ import { type HttpRoute, httpRouteName, type RouteTarget, routeKey } from '../..
 import { refusalBody } from '../http/refusal.ts'
 import { buildHosts, type HostTable } from '../http/table.ts'
 import { judge } from '../http/verdict.ts'
+import { chromiumPreflight } from './chromium.ts'
 import { type Asked, ask, dialTls, type Listener, open } from './http-client.ts'
 import { openService, type Received, type TestService } from './http-services.ts'
 import { until } from './sockets.ts'
@@ -225,6 +226,29 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       expect(await refused({ ...asked(`Bearer ${token}`), name: other })).toMatchObject({ status: 401 })
     })
 
+    test('a browser that asks beforehand needs no token, and reaches nothing else by that', async () => {
+      const asked = (more: Partial<Asked> = {}): Asked => ({
+        ...{ path: '/rag/v1/pipelines/docs', method: 'OPTIONS', headers: chromiumPreflight },
+        ...more,
+      })
+      expect(await forwarded(asked())).toMatchObject({ as: 'rag', method: 'OPTIONS', url: '/v1/pipelines/docs' })
+      const { headers } = await forwarded(asked({ headers: { ...chromiumPreflight, authorization: 'Bearer other' } }))
+      expect(headers.authorization).toBeUndefined()
+      // Allowlists hold for it, too.
+      expect(await refused(asked({ from: stranger }))).toMatchObject({ status: 403 })
+      const { origin: _, ...withoutOrigin } = chromiumPreflight
+      const { 'access-control-request-method': __, ...withoutMethod } = chromiumPreflight
+      for (const other of [
+        asked({ headers: withoutOrigin }),
+        asked({ headers: withoutMethod }),
+        asked({ method: 'POST' }),
+        asked({ method: 'GET' }),
+        asked({ body: 'x', headers: { ...chromiumPreflight, 'content-length': '1' } }),
+        asked({ body: 'x', headers: { ...chromiumPreflight, 'transfer-encoding': 'chunked' } }),
+      ])
+        expect(await refused(other)).toMatchObject({ status: 401 })
+    })
+
     test('what cannot answer now says why, and when to come again', async () => {
       const suspended = await refused({ name: asleep, path: '/rest/x' })
       expect(suspended).toMatchObject({ status: 503, message: expect.stringContaining('suspended') })
@@ -361,14 +385,20 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       name: fc.constantFrom(shop, other, asleep, broken, nameWithoutRoute, ''),
       from: fc.constantFrom(client, stranger),
       authorization: fc.constantFrom(undefined, `Bearer ${token}`, 'Bearer x', 'Basic x'),
+      method: fc.constantFrom('GET', 'OPTIONS', 'DELETE'),
+      cors: fc.constantFrom({}, { origin: 'https://app.example' }, chromiumPreflight),
     })
     test('requests made up at random become what the pure verdict says', async () => {
       await fc.assert(
-        fc.asyncProperty(anyRequest, async ({ path, name, from, authorization }) => {
+        fc.asyncProperty(anyRequest, async ({ path, name, from, authorization, method, cors }) => {
           const host = name === '' ? `${plane.host}:${plane.port}` : name
-          const facts = { host, sni: name || undefined, target: path, address: from, authorization }
+          const isPreflight = method === 'OPTIONS' && cors === chromiumPreflight
+          const facts = { host, sni: name || undefined, target: path, address: from, authorization, isPreflight }
           const expected = judge(hosts, plane.ownNames, facts)
-          const { status, body } = await ask(plane, { path, name, from, headers: bearing(authorization) })
+          const { status, body } = await ask(plane, {
+            ...{ path, name, from, method },
+            headers: { ...bearing(authorization), ...cors },
+          })
           const isGone = expected.kind === 'forward' && expected.target.service === 'gone'
           if (expected.kind === 'refuse')
             expect([status, body]).toEqual([expected.refusal.status, refusalBody(expected.refusal)])
