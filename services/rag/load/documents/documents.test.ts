@@ -116,9 +116,11 @@ test.each([
   ['a heading of brackets', `# ${'['.repeat(10_000)}a`],
   ['a heading of angles', `# ${'<'.repeat(10_000)}a`],
 ])('Markdown that is nested without end is read in time: %s', (_, text) => {
-  const began = performance.now()
+  // Of the processor: other processes of the machine may take the clock's time.
+  const began = process.cpuUsage()
   expect(markdownBlocks(text).length).toBeGreaterThan(0)
-  expect(performance.now() - began).toBeLessThan(3_000)
+  const { user, system } = process.cpuUsage(began)
+  expect((user + system) / 1000).toBeLessThan(3_000)
 })
 
 test('Markdown with long rules and indented code is not nested', () => {
