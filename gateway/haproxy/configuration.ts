@@ -9,7 +9,7 @@
  * The configuration uses only what both HAProxy 2.6 and 3.0 support.
  */
 import { type LoginLimits, loginLimits } from '../logins.ts'
-import { type HttpsOptions, httpsSections } from './https.ts'
+import { type HttpsOptions, httpsGlobals, httpsSections } from './https.ts'
 import { beginMs, loginActions, loginRefusal } from './logins.ts'
 import { deadlineKey, type Paths, type PortRange } from './paths.ts'
 
@@ -88,6 +88,7 @@ const global = ({ paths, maxConnections, threads, https }: HaproxyOptions): stri
   // HAProxy is stopped only after the last session has ended; only the agent is still connected then.
   '    hard-stop-after 5s',
   `    lua-load ${paths.logins}`,
+  ...(https === undefined ? [] : httpsGlobals(paths)),
 ]
 
 const databaseDefaults: string[] = [

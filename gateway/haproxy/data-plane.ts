@@ -14,6 +14,7 @@ import { type HostTable, noHosts } from '../http/table.ts'
 import type { RouteTable } from '../table.ts'
 import { type Certificates, PushedCertificates } from './certificates.ts'
 import { createHttpBook } from './http-maps.ts'
+import { httpsEndMs } from './https.ts'
 import { createEndpointBook, isWithin } from './maps.ts'
 import type { Paths, PortRange } from './paths.ts'
 import { Progress } from './progress.ts'
@@ -27,6 +28,8 @@ type HaproxyPlane = DataPlane & {
   setCertificates(certificates: Certificates): void
   /** Asks clients of the HTTPS listener to connect to another replica; new connections are still admitted. */
   drain(): void
+  /** Resolves once no connection of the HTTPS listener takes a request any more, but for those that work on one. */
+  endHttps(): Promise<void>
   /** Returns why HAProxy does not have the desired rules; undefined if it has them. */
   problem(): string | undefined
   /** Disconnects from HAProxy and leaves it as it is. */
@@ -71,6 +74,7 @@ class Plane implements HaproxyPlane {
   #deadlineSeconds: number | undefined
   #closed = false
   #draining = false
+  #endsHttps = false
   #certificates: Certificates | undefined
   #problem: string | undefined = 'HAProxy has not been reached yet'
 
@@ -123,6 +127,17 @@ class Plane implements HaproxyPlane {
   drain(): void {
     this.#draining = true
     this.#progress.change()
+  }
+
+  async endHttps(): Promise<void> {
+    if (!this.#options.https) return
+    this.#endsHttps = true
+    this.#progress.change()
+    const hasAsked = await this.#progress.untilDone(this.#limits.answerMs).then(
+      () => true,
+      () => false,
+    )
+    if (hasAsked) await sleep(systemClock, httpsEndMs, this.#stopping.signal)
   }
 
   problem(): string | undefined {
@@ -202,6 +217,7 @@ class Plane implements HaproxyPlane {
       await maps.push(this.#book.endpoints(this.#table), http)
       if (until !== undefined) await maps.setDeadline(until)
       if (this.#draining) await maps.setDraining()
+      if (this.#endsHttps) await maps.endHttps()
     }
   }
 

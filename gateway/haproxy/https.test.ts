@@ -1,18 +1,21 @@
 /** HTTPS of HAProxy: the tests of every data plane, and what is HAProxy's alone. */
 import { once } from 'node:events'
+import type { ClientHttp2Session } from 'node:http2'
+import { connect as connectTcp } from 'node:net'
 import { connect } from 'node:tls'
 import pino from 'pino'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { httpRouteName, routeKey } from '../../routes/route.ts'
 import type { Certificate } from '../../server/certificate.ts'
 import { buildHosts, type HostTable } from '../http/table.ts'
 import { testCertificate } from '../testing/certificate.ts'
 import { haproxyVersion, openHaproxy, type TestHaproxy } from '../testing/haproxy.ts'
-import { ask, open } from '../testing/http-client.ts'
+import { ask, dialTls, open, openHttp2 } from '../testing/http-client.ts'
 import { describeHttpPlane, nameWithoutRoute, type OpenHttpPlane } from '../testing/http-plane.ts'
 import { openService, type TestService } from '../testing/http-services.ts'
 import { until } from '../testing/sockets.ts'
 import { createHaproxyPlane } from './data-plane.ts'
+import type { HttpsOptions } from './https.ts'
 
 const openPlane: OpenHttpPlane = async addressOf => {
   const haproxy = await openHaproxy()
@@ -66,8 +69,8 @@ else {
     let haproxy: TestHaproxy
     let service: TestService
     let plane: ReturnType<typeof createHaproxyPlane>
-    beforeEach(async () => {
-      haproxy = await openHaproxy()
+    const start = async (https?: Partial<HttpsOptions>) => {
+      haproxy = await openHaproxy({ ...(https && { https }) })
       service = await openService('rest')
       plane = createHaproxyPlane({
         ...{ paths: haproxy.paths, ports: haproxy.ports, resolvable: () => true, https: true },
@@ -77,12 +80,20 @@ else {
       plane.admitUntil(Date.now() + 3600_000)
       plane.put(new Map(), hostsWith(['rest']))
       await plane.inForce()
-      return async () => {
-        await plane.stop()
-        await haproxy.close()
-        await service.close()
-      }
+    }
+    const stop = async () => {
+      await plane.stop()
+      await haproxy.close()
+      await service.close()
+    }
+    beforeEach(async () => {
+      await start()
+      return stop
     })
+    const restart = async (https: Partial<HttpsOptions>) => {
+      await stop()
+      await start(https)
+    }
     const listener = () => ({ host: haproxy.host, port: haproxy.httpsPort })
     const request = (path = '/rest/films') =>
       ask(listener(), { name: host, path, headers: { connection: 'keep-alive' } })
@@ -170,6 +181,77 @@ else {
       await plane.inForce()
       const { status, headers, body } = await request()
       expect([status, headers['retry-after'], JSON.parse(body).code]).toEqual([503, '5', 503])
+    })
+
+    test('a replica that stops asks connections of HTTP/2 to end, and refuses no request of theirs', async () => {
+      const [active, idle] = await Promise.all([openHttp2(listener(), host), openHttp2(listener(), host)])
+      const statusOn = async (session: ClientHttp2Session) => {
+        const stream = session.request({ ':path': '/rest/films' })
+        const [headers] = await once(stream.resume(), 'response')
+        return headers[':status']
+      }
+      expect(await statusOn(active)).toBe(200)
+      expect(await statusOn(idle)).toBe(200)
+      const goneAway = [active, idle].map(session => once(session, 'goaway'))
+      const ended = plane.endHttps()
+      await until('the listener is closed', async () => {
+        const socket = connectTcp({ host: haproxy.host, port: haproxy.httpsPort })
+        const isOpen = await once(socket, 'connect').then(
+          () => true,
+          () => false,
+        )
+        socket.destroy()
+        return !isOpen
+      })
+      expect(await statusOn(active)).toBe(200)
+      for (const [code] of await Promise.all(goneAway)) expect(code).toBe(0)
+      await ended
+      expect([active.destroyed || active.closed, idle.destroyed || idle.closed]).toEqual([true, true])
+    }, 30_000)
+
+    test('a body that arrives a byte at a time is 408', async () => {
+      await restart({ bodies: { bodyIntervalMs: 2_000 } })
+      const socket = await dialTls(listener(), host)
+      let heard = ''
+      socket.on('data', bytes => (heard += bytes))
+      const head = ['POST /rest/films HTTP/1.1', `Host: ${host}`, 'Transfer-Encoding: chunked']
+      socket.write(`${head.join('\r\n')}\r\n\r\n5000\r\n${'x'.repeat(0x5000)}\r\n`)
+      const trickle = setInterval(() => socket.write('1\r\nx\r\n'), 300)
+      onTestFinished(() => {
+        clearInterval(trickle)
+        socket.destroy()
+      })
+      await until('it is answered', () => heard.includes('}'), 20_000)
+      expect(heard).toMatch(/^HTTP\/1.1 408 /)
+      expect(heard).toContain(JSON.stringify({ code: 408, message: 'the body of the request arrived too slowly' }))
+      expect(service.wholes()).toBe(0)
+    }, 30_000)
+
+    test('requests at once are limited, so that open files are left for Postgres', async () => {
+      await restart({ maxConnections: 100 })
+      const addresses = Array.from({ length: 8 }, (_, index) => `127.0.1.${index + 1}`)
+      const sessions = await Promise.all(addresses.map(address => openHttp2(listener(), host, address)))
+      onTestFinished(() => {
+        for (const session of sessions) session.destroy()
+      })
+      const answers: Promise<unknown[]>[] = []
+      for (const session of sessions)
+        for (let turn = 0; turn < 40; turn++)
+          answers.push(
+            once(
+              session.request({ ':path': '/rest/silent' }).on('error', () => {}),
+              'response',
+            ),
+          )
+      const [headers] = await Promise.race(answers)
+      expect(headers).toMatchObject({ ':status': 503, 'retry-after': '1' })
+      const stat = async () => (await haproxy.ask('show stat')).split('\n').map(line => line.split(','))
+      const open = async () =>
+        (await stat()).find(([proxy, part]) => proxy === 'services-rest' && part === 'BACKEND')?.[4]
+      // Two addresses have their 40 each, the other six 16 until all have 100.
+      await until('as many as may be are open', async () => Number(await open()) === 100)
+      await new Promise(resolve => setTimeout(resolve, 300))
+      expect(Number(await open())).toBe(100)
     })
 
     test('a replica that is about to stop sends clients elsewhere with their next answer', async () => {

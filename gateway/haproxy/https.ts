@@ -7,6 +7,7 @@
  */
 import { type ServiceType, serviceTypes } from '../../routes/route.ts'
 import type { Certificate } from '../../server/certificate.ts'
+import { httpLimits } from '../http/limits.ts'
 import {
   badGateway,
   gatewayTimeout,
@@ -21,12 +22,14 @@ import {
   outOfTouch,
   refusalBody,
   slowBody,
+  tooManyRequests,
   unauthorized,
   unavailable,
   unknownHost,
   unknownPath,
   unreachable,
 } from '../http/refusal.ts'
+import { type BodyLimits, bodyFailures, bodyFilter } from './body-limits.ts'
 import { hasSeparator, ownerFields, serviceFields } from './http-fields.ts'
 import { type PathRule, pathRules } from './http-paths.ts'
 import { deadlineKey, drainingKey, type Paths } from './paths.ts'
@@ -37,13 +40,15 @@ export type HttpsOptions = {
   maxConnections: number
   /** What clients see before the agent has a certificate: HAProxy does not start without one. */
   placeholder: Certificate
+  /** Of bodies; others than `httpLimits` in tests. */
+  bodies?: Partial<BodyLimits>
 }
 
 /** The name of the frontend, which the runtime API needs. */
 export const httpsFrontendName = 'services'
 
 const limits = {
-  bodyBytes: 64 * 1024 * 1024,
+  bodyBytes: httpLimits.bodyBytes,
   headersSeconds: 10,
   /** Until a body has arrived, or as much of it as HAProxy's buffer holds. */
   bodySeconds: 30,
@@ -52,12 +57,30 @@ const limits = {
   /** Connections of one address; of one address where three quarters of all connections are in use. */
   perAddress: 1_000,
   perAddressWhenCrowded: 16,
+  /** Streams of one HTTP/2 connection. */
+  streams: 100,
 }
+
+/** After this time an idle connection has been closed. */
+export const httpsEndMs = (limits.keepAliveSeconds + 1) * 1000
+
+/** The lines for `global`: HAProxy has these limits of HTTP/2 for the whole process. */
+export const httpsGlobals = ({ bodies }: Paths): string[] => [
+  `    lua-load-per-thread ${bodies}`,
+  `    tune.h2.max-concurrent-streams ${limits.streams}`,
+  // Frames that no honest client sends, and streams that are taken back. 2.6 has no such limit; it takes at most one buffer of
+  // CONTINUATION frames for a header, and opens no stream while it still works on as many as a client may have.
+  '.if version_atleast(3.0)',
+  '    tune.h2.fe.glitches-threshold 200',
+  '.endif',
+]
 
 type Options = { paths: Paths; host: string; proxyProtocolFrom: readonly string[]; https: HttpsOptions }
 
 /** The sections, each as its lines. */
 export const httpsSections = (options: Options): string[][] => [defaults(), frontend(options), backends()]
+
+const badRequest = malformedRequest('the request is malformed, or its header is too large')
 
 const defaults = (): string[] => [
   'defaults services',
@@ -79,22 +102,31 @@ const defaults = (): string[] => [
   '    option http-no-delay',
   '    option dontlognull',
   '    option http-ignore-probes',
-  httpError(malformedRequest('the request is malformed, or its header is too large')),
+  // Also for a body that was cut off (body-limits.ts).
+  `    http-error status 400 ${answer(badRequest, bodyFailures.bodyOr(badRequest))}`,
   httpError(slowBody),
+  httpError(tooManyRequests),
+  httpError({ status: 501, message: 'the gateway does not support this request' }),
+  httpError({ status: 500, message: 'the gateway failed' }),
 ]
 
 function frontend(options: Options): string[] {
   const { paths, host, https } = options
   return [
     `frontend ${httpsFrontendName} from services`,
-    `    bind ${host}:${https.port} ssl crt-list ${paths.certificates} alpn http/1.1 ssl-min-ver TLSv1.2`,
+    `    bind ${host}:${https.port} ssl crt-list ${paths.certificates} alpn h2,http/1.1 ssl-min-ver TLSv1.2`,
     `    maxconn ${https.maxConnections}`,
+    `    filter lua.${bodyFilter}`,
     ...connectionRules(options),
     ...requestRules(paths),
     ...ownerRules(paths),
     ...serviceRules(paths),
+    ...loadRules(https),
     ...bodyRules,
     ...forwarding,
+    ...bodyFailures.statuses.map(
+      status => `    http-after-response set-status ${status} if { var(txn.failed) -m str ${status} }`,
+    ),
     // A replica that is about to stop sends its clients to another one.
     `    http-after-response set-header Connection close if { str(${drainingKey}),map_str_int(${paths.state},0) gt 0 }`,
     '    use_backend services-%[var(txn.service)]',
@@ -233,7 +265,8 @@ const tokenRules: string[] = [
     `if { var(txn.authorization) -m reg -i ${quoted('^bearer +[^ ]+ *$')} }`,
   ),
   set('txn.open', 'str(yes)', `if ${found('txn.token')} { var(txn.token),strcmp(txn.digest) eq 0 }`),
-  // As `isPreflight`.
+  // As `isPreflight`. A body of HTTP/2 has no header that tells of it.
+  `    http-request wait-for-body time ${limits.bodySeconds}s at-least 1 if METH_OPTIONS`,
   set(
     'txn.open',
     'str(yes)',
@@ -242,6 +275,25 @@ const tokenRules: string[] = [
   refuse(unauthorized(false), `if ${isUnset('txn.open')} ${isUnset('txn.authorization')}`),
   refuse(unauthorized(true), `if ${isUnset('txn.open')}`),
 ]
+
+/**
+ * A request takes an open file, and a connection of HTTP/2 may have many: without a limit they would take those of Postgres's
+ * clients.
+ */
+function loadRules({ maxConnections }: HttpsOptions): string[] {
+  const [first = '', ...others] = serviceTypes.map(service => `be_conn(services-${service})`)
+  return [
+    ...others.map((connections, index) => set(`txn.busy${index}`, connections)),
+    set('txn.busy', [first, ...others.map((_, index) => `add(txn.busy${index})`)].join(',')),
+    '    http-request track-sc1 src table requests',
+    refuse(tooManyRequests, `if { var(txn.busy) -m int ge ${maxConnections} }`),
+    refuse(tooManyRequests, `if { sc1_conn_cur gt ${limits.perAddress} }`),
+    refuse(
+      tooManyRequests,
+      `if { var(txn.busy) -m int ge ${Math.floor(maxConnections * 0.75)} } { sc1_conn_cur gt ${limits.perAddressWhenCrowded} }`,
+    ),
+  ]
+}
 
 const bodyRules: string[] = [
   refuse(noUpgrade, 'if { req.hdr(upgrade) -m sub -i websocket }'),
@@ -283,8 +335,11 @@ const backends = (): string[] => [
     '    server service 0.0.0.0:0',
     '',
   ]),
-  'backend addresses from services',
-  '    stick-table type ip size 100k expire 60s store conn_cur',
+  ...['addresses', 'requests'].flatMap(table => [
+    `backend ${table} from services`,
+    '    stick-table type ip size 100k expire 60s store conn_cur',
+    '',
+  ]),
 ]
 
 function refuse(refusal: HttpRefusal, condition: string): string {
@@ -295,10 +350,10 @@ function httpError(refusal: HttpRefusal): string {
 }
 
 /** The message may have expressions of HAProxy, `%[...]`. */
-function answer(refusal: HttpRefusal): string {
+function answer(refusal: HttpRefusal, body = refusalBody(refusal)): string {
   const fields = Object.entries({ 'cache-control': 'no-store', ...refusal.headers })
   return [
-    `content-type application/json lf-string ${quoted(refusalBody(refusal))}`,
+    `content-type application/json lf-string ${quoted(body)}`,
     ...fields.map(([name, value]) => `hdr ${name} ${quoted(value)}`),
   ].join(' ')
 }

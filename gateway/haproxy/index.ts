@@ -119,6 +119,7 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
       stopping = true
       plane.drain()
       await new Promise(resolve => setTimeout(resolve, settleMs))
+      if (settleMs > 0) await plane.endHttps()
       await replica.stop()
       await plane.stop()
       await targets.stop()

@@ -8,6 +8,8 @@ export type Paths = {
   configuration: string
   /** The script that counts logins. */
   logins: string
+  /** The script that limits bodies. */
+  bodies: string
   /** HAProxy's runtime API. */
   runtime: string
   /** The agent's socket for connections that are to be refused. */
@@ -35,6 +37,7 @@ export const drainingKey = 'draining'
 export const pathsIn = (directory: string): Paths => ({
   configuration: join(directory, 'haproxy.cfg'),
   logins: join(directory, 'logins.lua'),
+  bodies: join(directory, 'bodies.lua'),
   runtime: join(directory, 'haproxy.sock'),
   refusals: join(directory, 'deny.sock'),
   allow: join(directory, 'allow.map'),

@@ -1,8 +1,9 @@
 /** What HAProxy's maps hold, as pushed over one connection. Every method throws RefusedError on an unexpected answer. */
 import { type HttpEndpoints, httpContentOf, planHttpMaps } from './http-maps.ts'
+import { httpsFrontendName } from './https.ts'
 import { contentOf, deadlineContent, type Endpoints, planMaps, setDeadline } from './maps.ts'
 import { drainingKey, type Paths } from './paths.ts'
-import { expectAnswer, expectDone, replaceMap } from './push.ts'
+import { answerOf, expectAnswer, expectDone, replaceMap } from './push.ts'
 import type { RuntimeConnection } from './runtime.ts'
 
 type Pushed = { all: boolean; seconds: number }
@@ -15,6 +16,7 @@ export class PushedMaps {
   #state: State | undefined
   #deadline: number | undefined
   #draining = false
+  #hasEndedHttps = false
 
   constructor(connection: RuntimeConnection, paths: Paths, onPushed: ((push: Pushed) => void) | undefined) {
     this.#connection = connection
@@ -38,6 +40,14 @@ export class PushedMaps {
     if (this.#draining) return
     await expectDone(this.#connection, [`add map ${this.#paths.state} ${drainingKey} 1`])
     this.#draining = true
+  }
+
+  /** Connections of HTTP/2 are asked to end with their next request, and no new one is accepted. */
+  async endHttps(): Promise<void> {
+    if (this.#hasEndedHttps) return
+    // It answers that this is done already where an earlier connection has asked for it.
+    await answerOf(this.#connection, `shutdown frontend ${httpsFrontendName}`)
+    this.#hasEndedHttps = true
   }
 
   /** @param http absent where HAProxy has no HTTPS listener */

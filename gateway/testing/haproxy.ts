@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Certificate } from '../../server/certificate.ts'
 import { type HaproxyOptions, haproxyDefaults } from '../haproxy/configuration.ts'
+import type { HttpsOptions } from '../haproxy/https.ts'
 import { type Paths, pathsIn } from '../haproxy/paths.ts'
 import { connectRuntime } from '../haproxy/runtime.ts'
 import { writeConfiguration } from '../haproxy/write.ts'
@@ -40,7 +41,7 @@ export type TestHaproxy = {
 
 /** @param rewrite what becomes of the configuration, for comparisons */
 export async function openHaproxy(
-  options: Partial<HaproxyOptions> = {},
+  { https = {}, ...options }: Partial<Omit<HaproxyOptions, 'https'>> & { https?: Partial<HttpsOptions> } = {},
   rewrite?: (configuration: string) => string,
 ): Promise<TestHaproxy> {
   const directory = await mkdtemp(join(tmpdir(), 'espalier-haproxy-'))
@@ -57,7 +58,7 @@ export async function openHaproxy(
     host,
     ports,
     paths,
-    https: { port: httpsPort, maxConnections: 2_000, placeholder: certificate },
+    https: { port: httpsPort, maxConnections: 2_000, placeholder: certificate, ...https },
     ...options,
   })
   if (rewrite) await writeFile(paths.configuration, rewrite(await readFile(paths.configuration, 'utf8')))

@@ -1,6 +1,7 @@
 /** HTTPS requests of gateway tests: what is sent is said in full, and what comes back is read in full. */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
+import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { request } from 'node:https'
 import { connect, type TLSSocket } from 'node:tls'
 
@@ -12,7 +13,8 @@ export type Asked = {
   name?: string
   method?: string
   headers?: Record<string, string>
-  body?: string | Buffer
+  /** Pieces are chunks of a body without a length. */
+  body?: string | Buffer | readonly Buffer[]
   /** The address that the request comes from. */
   from?: string
 }
@@ -28,7 +30,11 @@ export async function open(listener: Listener, asked: Asked): Promise<IncomingMe
     ...{ servername: name, checkServerIdentity: () => undefined },
     headers: { host: name === '' ? `${listener.host}:${listener.port}` : name, ...headers },
   })
-  sent.end(body)
+  if (typeof body === 'string' || Buffer.isBuffer(body)) sent.write(body)
+  else for (const piece of body ?? []) sent.write(piece)
+  sent.end()
+  // A client that still sends sees its connection close after the answer.
+  sent.on('error', () => {})
   const [response] = await once(sent, 'response')
   return response
 }
@@ -50,4 +56,19 @@ export async function dialTls(listener: Listener, name: string, from?: string): 
   socket.on('error', () => {})
   await once(socket, 'secureConnect')
   return socket
+}
+
+/** A connection of HTTP/2. Requests on it name `name` unless they say otherwise. */
+export async function openHttp2(listener: Listener, name: string, from?: string): Promise<ClientHttp2Session> {
+  const session = connectHttp2(`https://${name}`, {
+    createConnection: () =>
+      connect({
+        ...{ ...listener, rejectUnauthorized: listener.ca !== undefined, checkServerIdentity: () => undefined },
+        ...(from === undefined ? {} : { localAddress: from }),
+        ...{ servername: name, ALPNProtocols: ['h2'] },
+      }),
+  })
+  session.on('error', () => {})
+  await once(session, 'remoteSettings')
+  return session
 }

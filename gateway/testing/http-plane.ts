@@ -8,12 +8,14 @@ import { connect, type Socket } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpRoute, httpRouteName, type RouteTarget, routeKey } from '../../routes/route.ts'
+import { httpLimits } from '../http/limits.ts'
 import { refusalBody } from '../http/refusal.ts'
 import { buildHosts, type HostTable } from '../http/table.ts'
 import { judge } from '../http/verdict.ts'
 import { chromiumPreflight } from './chromium.ts'
 import { type Asked, ask, dialTls, type Listener, open } from './http-client.ts'
 import { openService, type Received, type TestService } from './http-services.ts'
+import { describeHttp2 } from './http2-plane.ts'
 import { until } from './sockets.ts'
 
 type TestHttpPlane = Listener & {
@@ -356,6 +358,26 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       socket.destroy()
       expect(String(answer)).toMatch(/^HTTP\/1.1 4[0-9]{2} /)
     })
+
+    test.each(['content-length', 'transfer-encoding'])(
+      'a body above the limit is cut off, by its %s',
+      async header => {
+        const before = services.rest.wholes()
+        const piece = Buffer.alloc(1024 * 1024)
+        const body = [...Array.from({ length: httpLimits.bodyBytes / piece.length }, () => piece), Buffer.from('x')]
+        const value = header === 'content-length' ? String(httpLimits.bodyBytes + 1) : 'chunked'
+        // The answer may be lost where the client still sends.
+        const answer = await send({ path: '/rest/films', method: 'POST', headers: { [header]: value }, body }).catch(
+          () => undefined,
+        )
+        if (answer !== undefined) expect([answer.status, JSON.parse(answer.body).code]).toEqual([413, 413])
+        expect(services.rest.wholes()).toBe(before)
+        expect(await forwarded({ path: '/rest/films' })).toMatchObject({ as: 'rest' })
+      },
+      30_000,
+    )
+
+    describeHttp2({ listener: () => plane, name: shop, from: client, service: () => services.tools })
 
     const anyPath = fc
       .array(

@@ -12,6 +12,8 @@ export type TestService = {
   port: number
   /** Requests that arrived. */
   count(): number
+  /** Requests that arrived with their whole body. */
+  wholes(): number
   /** Sends an event on every open stream. */
   send(text: string): void
   streams(): number
@@ -22,6 +24,7 @@ export type TestService = {
 export async function openService(as: string, host = ownLoopback()): Promise<TestService> {
   const streams = new Set<ServerResponse>()
   let count = 0
+  let wholes = 0
   const server = createServer((request, response) => {
     count++
     if (/\/events(\?|$)/.test(request.url ?? '')) {
@@ -30,7 +33,7 @@ export async function openService(as: string, host = ownLoopback()): Promise<Tes
       streams.add(response)
       response.on('close', () => streams.delete(response))
     } else if (/\/silent$/.test(request.url ?? '')) request.on('close', () => {})
-    else void answer(as, request, response)
+    else void answer(as, request, response, () => wholes++)
   })
   server.listen({ host, port: 0 })
   await once(server, 'listening')
@@ -38,6 +41,7 @@ export async function openService(as: string, host = ownLoopback()): Promise<Tes
     host,
     port: (server.address() as AddressInfo).port,
     count: () => count,
+    wholes: () => wholes,
     send: text => {
       for (const stream of streams) stream.write(`data: ${text}\n\n`)
     },
@@ -49,13 +53,19 @@ export async function openService(as: string, host = ownLoopback()): Promise<Tes
   }
 }
 
-async function answer(as: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(
+  as: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  onWhole: () => void,
+): Promise<void> {
   let bytes = 0
   try {
     for await (const chunk of request) bytes += chunk.length
   } catch {
     return
   }
+  onWhole()
   const { method = '', url = '' } = request
   const status = Number(/\/status\/([0-9]+)$/.exec(url)?.[1] ?? 200)
   const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]))

@@ -1,0 +1,59 @@
+/**
+ * What `../http/request-body.ts` does, for HAProxy: a script that counts the bytes of each body. HAProxy itself limits only a length
+ * that a client announces, and how long no byte arrives.
+ *
+ * An error is the one way by which a script can cut off a body that is on its way (HAProxy ignores `filter.ERROR` there). The
+ * service's connection is closed before the end of the body, and the client is answered by `bodyFailures` unless its answer has begun.
+ */
+import { type HttpLimits, httpLimits } from '../http/limits.ts'
+import { type HttpRefusal, largeBody, slowBody } from '../http/refusal.ts'
+
+export const bodyFilter = 'espalier-body'
+
+export type BodyLimits = Pick<HttpLimits, 'bodyBytes' | 'bodyIntervalMs' | 'bodyIntervalBytes'>
+
+/** The body of an error for which HAProxy answers by another one, and the statuses that take that one's place. */
+export const bodyFailures = {
+  bodyOr: ({ status, message }: HttpRefusal) =>
+    `{"code":%[var(txn.failed,${status})],"message":"%[var(txn.failure,"${message}")]"}`,
+  statuses: [largeBody(0), slowBody].map(({ status }) => status),
+}
+
+const fail = ({ status, message }: HttpRefusal) => `fail(txn, ${status}, "${message}")`
+
+export function renderBodyScript(limits: Partial<BodyLimits> = {}): string {
+  const { bodyBytes, bodyIntervalMs, bodyIntervalBytes } = { ...httpLimits, ...limits }
+  return `-- Written by espalier gateway configuration; changed by nobody.
+local Body = {}
+Body.id = "limits of bodies"
+Body.flags = filter.FLT_CFG_FL_HTX
+Body.__index = Body
+
+function Body:new()
+  return setmetatable({ bytes = 0, interval_bytes = 0 }, Body)
+end
+
+function Body:start_analyze(_, channel)
+  if not channel:is_resp() then filter.register_data_filter(self, channel) end
+end
+
+local function fail(txn, status, message)
+  txn:set_var("txn.failed", tostring(status))
+  txn:set_var("txn.failure", message)
+  error(message, 0)
+end
+
+function Body:http_payload(txn, message)
+  local time, length = core.now().sec, message:input()
+  self.since = self.since or time
+  self.bytes = self.bytes + length
+  self.interval_bytes = self.interval_bytes + length
+  if self.bytes > ${bodyBytes} then ${fail(largeBody(bodyBytes))} end
+  if time - self.since < ${bodyIntervalMs / 1000} then return end
+  if self.interval_bytes < ${bodyIntervalBytes} then ${fail(slowBody)} end
+  self.since, self.interval_bytes = time, 0
+end
+
+core.register_filter("${bodyFilter}", Body, function(self) return self end)
+`
+}
