@@ -14,6 +14,8 @@ export type DataPlane = {
    * @throws Error where it cannot be brought into force now; the replica is then no gateway, and does not say it is.
    */
   inForce(): Promise<{ refusedPorts: number[] }>
+  /** The digest of the certificates that new HTTPS connections see (`certificatesDigest`); undefined where HTTPS is not served. */
+  httpsCertificates(): string | undefined
   /** New connections may be admitted until then, in milliseconds since the epoch, and no longer, whatever happens. */
   admitUntil(deadline: number): void
   /** Admits nobody from now on, whatever is called later. Resolves to whether that is certain; sessions go on either way. */

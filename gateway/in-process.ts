@@ -3,6 +3,7 @@
  * of services where it is asked for. It listens on exactly the ports that have a route.
  */
 import type { Logger } from 'pino'
+import { certificatesDigest } from '../routes/route.ts'
 import type { Certificate } from '../server/certificate.ts'
 import { type ConnectionLimits, type Connections, createConnections, type Resolve } from './connections.ts'
 import type { DataPlane } from './data-plane.ts'
@@ -56,6 +57,7 @@ export function createInProcessPlane(options: PlaneOptions): InProcessPlane {
   let hosts: HostTable = noHosts
   let deadline = 0
   let closed = false
+  let certificates = https?.certificates
   const admitting = () => !closed && now() < deadline
   const server = https && serveHttps(options, https, admitting, () => hosts)
   const connections = createConnections({
@@ -85,6 +87,7 @@ export function createInProcessPlane(options: PlaneOptions): InProcessPlane {
       await listeners.settled()
       return { refusedPorts: listeners.refused() }
     },
+    httpsCertificates: () => certificates && certificatesDigest(certificates.map(({ cert }) => cert)),
     admitUntil: until => {
       deadline = until
     },
@@ -101,7 +104,10 @@ export function createInProcessPlane(options: PlaneOptions): InProcessPlane {
     start: async () => {
       if (https !== undefined) await server?.listen({ host: options.host, port: https.port })
     },
-    setHttpsCertificates: certificates => server?.setCertificates(certificates),
+    setHttpsCertificates: next => {
+      server?.setCertificates(next)
+      if (server !== undefined) certificates = next
+    },
   }
 }
 

@@ -13,6 +13,7 @@ import {
   gatewayComponent,
   gatewayLeaseName,
   gatewayLeaseSeconds,
+  httpsCertificatesAnnotation,
   portsInUseAnnotation,
   unreachableAnnotation,
 } from '../routes/route.ts'
@@ -26,6 +27,8 @@ type LeaseContent = {
   refusedPorts: number[]
   /** Routed ports whose databases could not be connected to just now. */
   unreachablePorts: number[]
+  /** As `DataPlane.httpsCertificates`. */
+  httpsCertificates: string | undefined
 }
 
 export type LeaseKeeper = {
@@ -131,7 +134,11 @@ export function keepLease(options: {
   }
 }
 
-const leaseOf = (identity: string, { version, refusedPorts, unreachablePorts }: LeaseContent, at: number) => ({
+const leaseOf = (
+  identity: string,
+  { version, refusedPorts, unreachablePorts, httpsCertificates }: LeaseContent,
+  at: number,
+) => ({
   apiVersion: 'coordination.k8s.io/v1' as const,
   kind: 'Lease' as const,
   metadata: {
@@ -142,6 +149,7 @@ const leaseOf = (identity: string, { version, refusedPorts, unreachablePorts }: 
       [acknowledgedAnnotation]: version,
       ...(refusedPorts.length > 0 ? { [portsInUseAnnotation]: refusedPorts.join(',') } : {}),
       ...(unreachablePorts.length > 0 ? { [unreachableAnnotation]: unreachablePorts.join(',') } : {}),
+      ...(httpsCertificates === undefined ? {} : { [httpsCertificatesAnnotation]: httpsCertificates }),
     },
   },
   spec: {

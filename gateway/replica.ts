@@ -63,7 +63,9 @@ export function startReplica(options: {
     heartbeatMs: options.heartbeatMs ?? defaultHeartbeatMs,
     content: async () => {
       const read = version
-      return { version: read, ...(await plane.inForce()), unreachablePorts: options.unreachablePorts() }
+      const { refusedPorts } = await plane.inForce()
+      const httpsCertificates = plane.httpsCertificates()
+      return { version: read, refusedPorts, unreachablePorts: options.unreachablePorts(), httpsCertificates }
     },
     following: () => follower.following(),
     onTenure: () => follower.restart(),

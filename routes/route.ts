@@ -12,6 +12,7 @@
  * so, it is no longer waited for. One that stops cleanly deletes its Lease. Nobody else needs to: an expired Lease
  * means nothing, and a replica that comes back under its identity writes over it.
  */
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { ipv4Cidr } from '../crds/fields.ts'
 import type { ObjectMeta } from '../crds/metadata.ts'
@@ -191,6 +192,26 @@ export function acknowledged(
     .filter(lease => !atLeast(lease.metadata.annotations?.[acknowledgedAnnotation], routeResourceVersion))
     .map(lease => lease.metadata.name)
   return { done: live.length > 0 && waitingFor.length === 0, waitingFor }
+}
+
+/** On a gateway's Lease: the digest of the certificates by which it serves HTTPS. Absent from one that serves none, and from earlier versions. */
+export const httpsCertificatesAnnotation = 'espalier.dev/https-certificates'
+
+/** Of certificates as PEM, whatever their order. */
+export function certificatesDigest(certificates: Iterable<string>): string {
+  const each = [...certificates].map(text => createHash('sha256').update(text.trim()).digest('hex'))
+  return createHash('sha256')
+    .update([...new Set(each)].sort().join(' '))
+    .digest('hex')
+    .slice(0, 32)
+}
+
+/** Names of the live Leases whose gateways serve HTTPS by other certificates than those of this digest. */
+export function otherCertificatesAt(digest: string, leases: readonly GatewayLease[], now: number): string[] {
+  return leases
+    .filter(lease => isLive(lease, now))
+    .filter(({ metadata }) => (metadata.annotations?.[httpsCertificatesAnnotation] ?? digest) !== digest)
+    .map(lease => lease.metadata.name)
 }
 
 /** Names of the live Leases whose gateways could not listen on a port, since something else on their machine does. */

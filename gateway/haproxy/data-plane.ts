@@ -8,7 +8,7 @@
  */
 import type { Logger } from 'pino'
 import { backoffMs, sleep, systemClock } from '../../cluster/informer/clock.ts'
-import type { RouteTarget } from '../../routes/route.ts'
+import { certificatesDigest, type RouteTarget } from '../../routes/route.ts'
 import type { DataPlane } from '../data-plane.ts'
 import { type HostTable, noHosts } from '../http/table.ts'
 import type { RouteTable } from '../table.ts'
@@ -76,6 +76,8 @@ class Plane implements HaproxyPlane {
   #draining = false
   #endsHttps = false
   #certificates: Certificates | undefined
+  /** Unknown before the first push. */
+  #servedCertificates: string | undefined
   #problem: string | undefined = 'HAProxy has not been reached yet'
 
   constructor(options: PlaneOptions) {
@@ -96,6 +98,10 @@ class Plane implements HaproxyPlane {
     await this.#progress.untilDone(inForceMs)
     const refusedPorts = [...(this.#table?.keys() ?? [])].filter(port => !isWithin(this.#options.ports, port))
     return { refusedPorts: refusedPorts.sort((left, right) => left - right) }
+  }
+
+  httpsCertificates(): string | undefined {
+    return this.#options.https ? this.#servedCertificates : undefined
   }
 
   admitUntil(deadline: number): void {
@@ -223,8 +229,13 @@ class Plane implements HaproxyPlane {
 
   async #pushCertificates(pushed: PushedCertificates): Promise<void> {
     if (!this.#options.https || this.#certificates === undefined) return
-    for (const problem of await pushed.push(this.#certificates))
+    const certificates = this.#certificates
+    const problems = await pushed.push(certificates)
+    for (const problem of problems)
       this.#options.logger.error({ problem }, 'HAProxy refused a certificate; it keeps the earlier one')
+    const all = [...certificates.values()].map(({ cert }) => cert)
+    // With one that was refused, no digest is that of the Secret.
+    this.#servedCertificates = problems.length === 0 ? certificatesDigest(all) : 'refused'
   }
 
   #reportRecovery(): void {

@@ -5,7 +5,7 @@ import { connect as connectTcp } from 'node:net'
 import { connect } from 'node:tls'
 import pino from 'pino'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { httpRouteName, routeKey } from '../../routes/route.ts'
+import { certificatesDigest, httpRouteName, routeKey } from '../../routes/route.ts'
 import type { Certificate } from '../../server/certificate.ts'
 import { buildHosts, type HostTable } from '../http/table.ts'
 import { testCertificate } from '../testing/certificate.ts'
@@ -111,6 +111,7 @@ else {
       plane.setCertificates(new Map([['one', one]]))
       await showing('a.one.test', '*.one.test')
       expect(await shownTo(haproxy, '')).toBe('*.one.test')
+      await until('it says so', () => plane.httpsCertificates() === certificatesDigest([one.cert]))
       plane.setCertificates(
         new Map([
           ['one', one],
@@ -146,6 +147,7 @@ else {
         ]),
       )
       await showing('a.two.test', '*.two.test')
+      await until('it says so', () => plane.httpsCertificates() === 'refused')
       plane.put(new Map(), hostsWith([]))
       await plane.inForce()
       expect(await request()).toMatchObject({ status: 404 })

@@ -3,15 +3,25 @@ import { X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
-import { childNames, systemNamespace } from '../../crds/index.ts'
+import { childNames, labels, systemNamespace } from '../../crds/index.ts'
+import {
+  acknowledgedAnnotation,
+  certificatesDigest,
+  gatewayComponent,
+  gatewayLeaseName,
+  gatewayLeaseSeconds,
+  httpsCertificatesAnnotation,
+} from '../../routes/route.ts'
 import {
   authorityConfigMap,
   authoritySecret,
   authorityStateSecret,
+  gatewayHttpsSecret,
   nextAuthoritySecret,
   rotateAnnotation,
   systemCertificates,
 } from '../../sealing/credentials.ts'
+import { microTime } from '../../values/time.ts'
 import { authorityOf } from '../keys.ts'
 import { createAuthority } from '../pki/index.ts'
 import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
@@ -119,6 +129,36 @@ describe('an authority', () => {
     )
     const shown = new X509Certificate(Buffer.from(own?.data?.['tls.crt'] ?? '', 'base64'))
     expect(shown.verify(new X509Certificate(cert ?? '').publicKey)).toBe(true)
+    await expectServed(cert)
+  })
+
+  test('is trusted for as long as a gateway serves HTTPS by a certificate of it', async () => {
+    const before = await given()
+    const served = async () => {
+      const found = await eventually(() => secret(gatewayHttpsSecret), Boolean)
+      const texts = Object.entries(found?.data ?? {}).filter(([key]) => key.endsWith('.crt'))
+      return certificatesDigest(texts.map(([, text]) => Buffer.from(text, 'base64').toString()))
+    }
+    const serve = (digest: string) =>
+      it.cluster().apply('Lease', {
+        apiVersion: 'coordination.k8s.io/v1',
+        kind: 'Lease',
+        metadata: {
+          namespace: systemNamespace,
+          name: gatewayLeaseName('late'),
+          labels: { [labels.component]: gatewayComponent },
+          annotations: { [acknowledgedAnnotation]: '999999999', [httpsCertificatesAnnotation]: digest },
+        },
+        spec: { holderIdentity: 'late', renewTime: microTime(Date.now()), leaseDurationSeconds: gatewayLeaseSeconds },
+      })
+    await serve(await served())
+    await rotate()
+    await eventually(progress, text => text?.includes(`the gateway ${gatewayLeaseName('late')}`) === true)
+    expect(await published()).toContain(before)
+    await serve(await served())
+    const { cert } = await replaced(before)
+    const key = { namespace: systemNamespace, name: gatewayLeaseName('late') }
+    await it.cluster().delete('Lease', key)
     await expectServed(cert)
   })
 

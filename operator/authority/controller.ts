@@ -12,6 +12,7 @@ import {
   authorityConfigMap,
   authoritySecret,
   authorityStateSecret,
+  gatewayHttpsSecret,
   nextAuthoritySecret,
   rotateAnnotation,
   type SystemCertificate,
@@ -20,6 +21,7 @@ import type { ControllerOptions } from '../controller-options.ts'
 import { authorityOf, isInstallationKey } from '../keys.ts'
 import { createIfAbsent } from '../objects/create.ts'
 import { type Authority, createAuthority, isAuthority } from '../pki/index.ts'
+import { httpsBehind } from './https.ts'
 import { atRest, nextStep, type Waits } from './rotation.ts'
 import { serversBehind } from './servers.ts'
 import {
@@ -157,7 +159,10 @@ class AuthorityController {
     const { mark } = trustOf(state, [])
     let behind: string[] = []
     const isLoaded = () => {
-      behind = serversBehind(caches, certificates, { mark, mountedBefore: now() - waits.settleMs })
+      behind = [
+        ...serversBehind(caches, certificates, { mark, mountedBefore: now() - waits.settleMs }),
+        ...httpsBehind(this.#httpsFacts(), signingOf(state), now()),
+      ]
       return behind.length === 0
     }
     const decision = nextStep(state, desired, { isLoaded, now: now() }, waits)
@@ -177,6 +182,15 @@ class AuthorityController {
       case 'rest':
         await this.#reportProgress(state, atRest, stateSecret)
         return nextSecret === undefined ? again(hourMs) : this.#finish(desired, nextSecret)
+    }
+  }
+
+  #httpsFacts() {
+    const { caches } = this.#options
+    return {
+      regions: caches.regions.list(),
+      secret: this.#secret(gatewayHttpsSecret),
+      gateways: caches.gateways.list(),
     }
   }
 
