@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Region } from '../../crds/index.ts'
+import { apiVersion, type Region } from '../../crds/index.ts'
 import { certificatesDigest, type GatewayLease, httpsCertificatesAnnotation } from '../../routes/route.ts'
 import { microTime } from '../../values/time.ts'
 import { createAuthority, issueServerCertificate } from '../pki/index.ts'
@@ -12,7 +12,7 @@ const certificateOf = (authority: typeof old) =>
 const [before, after] = [certificateOf(old), certificateOf(next)]
 
 const region = (spec: object = {}): Region => ({
-  apiVersion: 'espalier.dev/v1',
+  apiVersion,
   kind: 'Region',
   metadata: { name: 'eu' },
   spec: {
@@ -32,7 +32,7 @@ const gateway = (name: string, cert: string | undefined, renewedAt = now): Gatew
     name,
     annotations: cert === undefined ? {} : { [httpsCertificatesAnnotation]: certificatesDigest([cert]) },
   },
-  spec: { renewTime: microTime(renewedAt), leaseDurationSeconds: 90 },
+  spec: { renewTime: microTime(renewedAt) },
 })
 
 test('waits for the Secret of gateways, and for each gateway that serves another certificate', () => {
