@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { Agent, type RequestOptions, request } from 'node:https'
+import { isIP } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -20,8 +21,11 @@ export const databaseId = '019c1f2a-5b3c-7d4e-8f60-718293a4b5c6'
 export const shopHost = 'shop-1.db.test'
 export const ragToken = 'a-token'
 const authority = createAuthority()
-export const issue = (...dnsNames: string[]) =>
-  issueServerCertificate(authority, { dnsNames, ipAddresses: ['127.0.0.1'] })
+export const issue = (...names: string[]) =>
+  issueServerCertificate(authority, {
+    dnsNames: names.filter(name => isIP(name) === 0),
+    ipAddresses: ['127.0.0.1', ...names.filter(name => isIP(name) !== 0)],
+  })
 export const ca = authority.cert
 
 const targetOf = (service: string, port: number) => ({ namespace: 'tenant', service: `db-1-${service}`, port })
@@ -70,7 +74,7 @@ export async function openHttps(limits: Partial<HttpLimits> = {}): Promise<TestH
   let hosts = buildHosts([]).table
   let turn = 0
   const server: HttpsServer = createHttpsServer({
-    certificates: [issue('*.db.test', 'localhost')],
+    certificates: [issue('*.db.test', 'localhost', host)],
     admitting: () => admit.value,
     judge: facts => judge(hosts, new Set(['localhost']), facts),
     resolve: ({ service: name, port }) => {
