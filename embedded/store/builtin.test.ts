@@ -132,6 +132,21 @@ describe('a claim', () => {
   })
 })
 
+test('ports of a Service have names where there are several, and each name, and number with its protocol, once', async () => {
+  const { cluster } = await testStore()
+  const draft = smallest.Service('default', 'one')
+  const create = (ports: { name?: string; port: number; protocol?: 'TCP' | 'UDP' }[]) =>
+    cluster.create('Service', { ...draft, spec: { ...draft.spec, ports } })
+  const refused = async (ports: Parameters<typeof create>[0]) => (await refusal(create(ports), 'Invalid')).message
+  const http = { name: 'http', port: 80 }
+  expect(await refused([http, { port: 81 }])).toContain('spec.ports[1].name: Required value')
+  expect(await refused([http, { ...http, port: 81 }])).toContain('spec.ports[1].name: Duplicate value: "http"')
+  expect(await refused([http, { name: 'other', port: 80, protocol: 'TCP' }])).toContain(
+    'spec.ports[1]: Duplicate value',
+  )
+  await create([http, { name: 'other', port: 80, protocol: 'UDP' }])
+})
+
 describe('workloads', () => {
   test('a StatefulSet keeps what names its pods and volumes, and may change the rest', async () => {
     const { cluster } = await testStore()

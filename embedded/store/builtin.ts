@@ -7,7 +7,7 @@ import { shapes } from './builtin-shapes.ts'
 import { checkClaim, checkVolume } from './builtin-storage.ts'
 import { immutableField, otherFieldsChanged } from './immutable.ts'
 import { equal, isObject, type JsonObject, type JsonValue, listIn, objectIn, textIn, withField } from './json.ts'
-import { forbidden, invalid, type Problem, required, tooLong } from './problems.ts'
+import { duplicate, forbidden, invalid, type Problem, required, tooLong } from './problems.ts'
 import { claimProtection, volumeProtection } from './protection.ts'
 import type { Shape } from './shape.ts'
 
@@ -144,10 +144,26 @@ function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
     : []
 }
 
+/** Ports of a Service have names if there are several, and differ by name, and by number and protocol. */
+function repeatedPorts(ports: readonly JsonObject[]): Problem[] {
+  const keyOf = ({ port, protocol = 'TCP' }: JsonObject) => `${port}/${protocol}`
+  return ports.flatMap((port, index) => {
+    const before = ports.slice(0, index)
+    const path = `spec.ports[${index}]`
+    if (ports.length > 1 && !textIn(port, 'name')) return [required(`${path}.name`)]
+    return [
+      ...(before.some(({ name }) => name === port.name) ? [duplicate(`${path}.name`, port.name ?? '')] : []),
+      ...(before.some(other => keyOf(other) === keyOf(port)) ? [duplicate(path, port)] : []),
+    ]
+  })
+}
+
 function checkService(object: JsonObject, previous?: JsonObject): Problem[] {
   const ports = listIn(objectIn(object, 'spec'), 'ports')
   const unnumbered = [...ports.entries()].filter(([, port]) => !isObject(port) || port.port === undefined)
   if (unnumbered.length > 0) return unnumbered.map(([index]) => required(`spec.ports[${index}].port`))
+  const repeated = repeatedPorts(ports.filter(isObject))
+  if (repeated.length > 0) return repeated
   const before = objectIn(previous, 'spec').clusterIP
   const after = objectIn(object, 'spec').clusterIP
   if (before === undefined || before === after) return []

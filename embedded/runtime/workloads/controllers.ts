@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { type Cluster, isClusterError, type ObjectKey, type Pod } from '../../../cluster/index.ts'
 import { type Informer, keyText, parseKey } from '../../../cluster/informer/index.ts'
 import { type Controller, type ReconcileResult, startController } from '../../../controller/index.ts'
-import { planDeployment } from './deployment.ts'
+import { planDeployment, withFailure } from './deployment.ts'
 import { type JobLimits, planJob } from './job.ts'
 import { planStatefulSet } from './stateful-set.ts'
 import { isOwnedBy, type PodAction, type Workload } from './template.ts'
@@ -70,10 +70,12 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
     run(options, 'deployments', deployments, key =>
       pass(deployments, key, async (deployment, owned) => {
         const plan = planDeployment({ deployment, pods: owned, nodeName, now: now(), random })
-        await perform(plan.actions)
-        if (!isDeepStrictEqual(plan.status, deployment.status)) {
-          deployments.writeThrough(await cluster.replaceStatus('Deployment', { ...deployment, status: plan.status }))
+        const refusal = await refusalOf(perform(plan.actions))
+        const status = refusal === undefined ? plan.status : withFailure(plan.status, deployment, refusal, now())
+        if (!isDeepStrictEqual(status, deployment.status)) {
+          deployments.writeThrough(await cluster.replaceStatus('Deployment', { ...deployment, status }))
         }
+        if (refusal !== undefined) throw refusal
         return { requeueAfterMs: plan.requeueAfterMs }
       }),
     ),
@@ -96,6 +98,17 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
     async stop() {
       await Promise.all(controllers.map(controller => controller.stop()))
     },
+  }
+}
+
+/** The error by which the cluster refuses a pod, such as a quota. */
+async function refusalOf(performed: Promise<void>): Promise<Error | undefined> {
+  try {
+    await performed
+    return undefined
+  } catch (error) {
+    if (isClusterError(error, 'Forbidden', 'Invalid')) return error
+    throw error
   }
 }
 

@@ -105,6 +105,17 @@ function statusOf({ deployment, now }: DeploymentInput, { active, fresh, minimum
   }
 }
 
+/** The status of a Deployment whose pods the cluster refuses. */
+export function withFailure(status: Status, deployment: Deployment, { message }: Error, now: number): Status {
+  const before = deployment.status?.conditions?.find(({ type }) => type === 'ReplicaFailure')
+  const at = before?.lastTransitionTime ?? timestamp(now)
+  const failure = { type: 'ReplicaFailure', status: 'True' as const, reason: 'FailedCreate', message }
+  return {
+    ...status,
+    conditions: [...(status.conditions ?? []), { ...failure, lastTransitionTime: at, lastUpdateTime: at }],
+  }
+}
+
 const deadlineMs = ({ spec }: Deployment): number => (spec?.progressDeadlineSeconds ?? defaultDeadlineSeconds) * 1000
 
 /** Until the deadline of a roll-out that is under way. */

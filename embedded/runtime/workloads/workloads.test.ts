@@ -94,6 +94,24 @@ describe('a Deployment', () => {
     },
   })
 
+  test('reports that a quota refuses its pods, and has them once the quota admits them', async () => {
+    const { cluster } = await openTestCluster()
+    await cluster.create('ResourceQuota', {
+      ...{ apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'none', namespace } },
+      spec: { hard: { pods: '0' } },
+    })
+    await cluster.create('Deployment', deployment(staying))
+    const failure = async () => {
+      const { status } = (await cluster.get('Deployment', key('web'))) ?? {}
+      return status?.conditions?.find(({ type }) => type === 'ReplicaFailure')
+    }
+    await until(async () => (await failure()) !== undefined)
+    expect(await failure()).toMatchObject({ status: 'True', message: expect.stringContaining('exceeded quota: none') })
+    await cluster.delete('ResourceQuota', key('none'))
+    await until(async () => (await cluster.get('Deployment', key('web')))?.status?.readyReplicas === 1)
+    expect(await failure()).toBeUndefined()
+  })
+
   test('replaces its pods without a moment without one that is ready', async () => {
     const { cluster } = await openTestCluster()
     await cluster.create('Deployment', deployment(staying, 2))
