@@ -147,6 +147,7 @@ const podsOf = (caches: Caches, { id, namespace }: Owner): ServicePod[] =>
     .filter(pod => pod.metadata.namespace === namespace && isOfService(pod))
     .map(pod => ({
       name: pod.metadata.name,
+      live: pod.metadata.deletionTimestamp === undefined ? { namespace, uid: pod.metadata.uid ?? '' } : undefined,
       type: pod.metadata.labels?.[labels.service],
       digest: pod.metadata.labels?.[labels.configuration],
       trouble: troubleOf(pod),

@@ -44,6 +44,8 @@ type ObservedConfiguration = NamedWorkload & { secret: Secret }
 
 export type ServicePod = {
   name: string
+  /** Undefined where it is being deleted. */
+  live: { namespace: string; uid: string } | undefined
   type: string | undefined
   digest: string | undefined
   /** Why it does not become ready, and how often its containers have been restarted. */

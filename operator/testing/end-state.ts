@@ -1,6 +1,7 @@
 /** What a cluster holds in the end, without what differs from one run to the next by nature: to compare two runs. */
 import type { AnyObject, Cluster, KindName, StatefulSet } from '../../cluster/index.ts'
 import { canonicalJson } from '../../crds/index.ts'
+import { templateAnnotation } from './fake-deployments.ts'
 
 const kinds: KindName[] = [
   'ManagedDatabase',
@@ -62,6 +63,7 @@ const ownOfEachRun = new Set([
   'espalier.dev/owner-uid',
   'espalier.dev/cut-of',
   'espalier.dev/switched-at',
+  templateAnnotation,
 ])
 
 function normalised(value: unknown): unknown {

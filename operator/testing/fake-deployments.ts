@@ -3,10 +3,12 @@
  * test allows it, or crash in a loop.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
-import type { Cluster, Deployment, Pod } from '../../cluster/index.ts'
+import { type Cluster, type Deployment, isClusterError, type Pod } from '../../cluster/index.ts'
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
 import { labels } from '../../crds/index.ts'
+import { digestOf } from '../objects/up-to-date.ts'
 
 type Behaviour = 'ready' | 'starting' | 'crashing'
 
@@ -54,23 +56,40 @@ export async function startFakeDeployments({
     const { items } = await cluster.list('Pod', { namespace, labels: { [deploymentLabel]: name } })
     const replicas = deployment?.spec?.replicas ?? 1
     const isWanted = (pod: Pod) =>
-      deployment !== undefined && Number(pod.metadata.name.slice(name.length + 1)) < replicas
+      deployment !== undefined &&
+      Number(pod.metadata.name.slice(name.length + 1)) < replicas &&
+      pod.metadata.annotations?.[templateAnnotation] === templateOf(deployment)
     for (const pod of items.filter(pod => !isWanted(pod)))
       await cluster.delete('Pod', { namespace, name: pod.metadata.name }, { uid: pod.metadata.uid })
     if (deployment === undefined) return
     const type = metadata.labels?.[labels.service] ?? ''
     const behaviour = ofDeployments.get(metadata.uid ?? '') ?? behaviours.get(type) ?? 'ready'
     ofDeployments.set(metadata.uid ?? '', behaviour)
-    for (let number = 0; number < replicas; number++) await runPod(deployment, number, behaviour)
+    const refusal = await runPods(deployment, replicas, behaviour)
     const status = {
       observedGeneration: deployment.metadata.generation ?? 0,
       replicas,
-      readyReplicas: behaviour === 'ready' ? replicas : 0,
+      readyReplicas: behaviour === 'ready' && refusal === undefined ? replicas : 0,
+      ...(refusal === undefined ? {} : { conditions: [replicaFailure(refusal.message)] }),
     }
-    const before = deployment.status
-    if (before?.observedGeneration === status.observedGeneration && before.readyReplicas === status.readyReplicas)
-      return
-    await cluster.replaceStatus('Deployment', { ...deployment, status })
+    if (!isDeepStrictEqual(status, deployment.status))
+      await cluster.replaceStatus('Deployment', { ...deployment, status })
+    if (refusal !== undefined) throw refusal
+  }
+
+  /** Returns why the cluster refuses a pod, such as a quota. */
+  const runPods = async (
+    deployment: Deployment,
+    replicas: number,
+    behaviour: Behaviour,
+  ): Promise<Error | undefined> => {
+    try {
+      for (let number = 0; number < replicas; number++) await runPod(deployment, number, behaviour)
+      return undefined
+    } catch (error) {
+      if (isClusterError(error, 'Forbidden')) return error
+      throw error
+    }
   }
 
   const runPod = async (deployment: Deployment, number: number, behaviour: Behaviour): Promise<void> => {
@@ -83,7 +102,14 @@ export async function startFakeDeployments({
       (await cluster.create('Pod', {
         apiVersion: 'v1',
         kind: 'Pod',
-        metadata: { ...key, labels: { ...template?.metadata?.labels, [deploymentLabel]: name } },
+        metadata: {
+          ...key,
+          labels: { ...template?.metadata?.labels, [deploymentLabel]: name },
+          annotations: { [templateAnnotation]: templateOf(deployment) },
+          ownerReferences: [
+            { apiVersion: 'apps/v1', kind: 'Deployment', name, uid: deployment.metadata.uid ?? '', controller: true },
+          ],
+        },
         ...(template?.spec === undefined ? {} : { spec: { ...template.spec, nodeName: 'fake' } }),
       }))
     const status = statusOf(behaviour)
@@ -111,6 +137,14 @@ export async function startFakeDeployments({
 }
 
 const deploymentLabel = 'testing.espalier.dev/deployment'
+/** On a pod: a digest of the template that it was made from. A pod of another template is replaced. */
+export const templateAnnotation = 'testing.espalier.dev/template'
+const templateOf = ({ spec }: Deployment): string => digestOf(spec?.template)
+
+/** What the Deployment controller reports while the cluster refuses its pods. */
+const replicaFailure = (message: string) => ({
+  ...{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message },
+})
 
 const statusOf = (behaviour: Behaviour): NonNullable<Pod['status']> => {
   const container = { name: 'server', image: 'fake', imageID: 'fake', started: true }
@@ -127,6 +161,7 @@ const statusOf = (behaviour: Behaviour): NonNullable<Pod['status']> => {
   const isReady = behaviour === 'ready'
   return {
     phase: 'Running',
+    podIP: '10.0.0.2',
     conditions: [{ type: 'Ready', status: isReady ? 'True' : 'False' }],
     containerStatuses: [{ ...container, ready: isReady, restartCount: isReady ? 0 : 1 }],
   }

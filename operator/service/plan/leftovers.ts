@@ -1,15 +1,17 @@
 /** What is deleted while the owner stays: workloads that no longer serve, and everything of services that are not requested. Pure. */
-import type { AnyObject, KindName } from '../../../cluster/index.ts'
+import type { AnyObject, Deployment, KindName } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
 import { earliest } from '../../objects/earliest.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { ServiceAction } from '../actions.ts'
 import { serviceTypes } from '../names.ts'
-import type { ObservedServices, ObservedWorkload } from '../observed.ts'
+import type { ObservedServices, ObservedWorkload, ServicePod } from '../observed.ts'
 import { type Rollout, switchedAt } from './rollout.ts'
 
 /** The API writes a Secret with keys before it writes the spec that names it. */
 const unreferencedKeysMs = 15 * 60_000
+
+const ownFinalizers = new Set(['foregroundDeletion', 'orphan'])
 
 type Leftovers = {
   actions: ServiceAction[]
@@ -133,14 +135,28 @@ function unreferencedKeys(
   return { actions: due.flatMap(({ secret }) => remove('Secret', secret)), wakeAt: nextOf(found, now) }
 }
 
+/** What other clients hold a Deployment by. Kubernetes has finalizers of its own, which it removes by itself. */
+function heldBy({ metadata: { name, deletionTimestamp, finalizers = [] } }: Deployment): string[] {
+  const foreign = finalizers.filter(finalizer => !ownFinalizers.has(finalizer))
+  return deletionTimestamp === undefined || foreign.length === 0
+    ? []
+    : [`Deployment ${name} waits for its finalizers: ${foreign.join(', ')}`]
+}
+
+const removePod = ({ name, live }: ServicePod): ServiceAction[] =>
+  live === undefined ? [] : [{ do: 'delete', kind: 'Pod', name, ...live }]
+
 /** The teardown of all services with their owner: what leads to them goes first. It waits for their pods, which finish requests. */
 export const servicesTeardown = ({
   objects,
   pods,
-}: ObservedServices): { actions: ServiceAction[]; isDone: boolean } => ({
+}: ObservedServices): { actions: ServiceAction[]; isDone: boolean; message: string } => ({
   actions: [
     ...objects.routes.flatMap(route => remove('ConfigMap', route)),
     ...objects.workloads.flatMap(({ deployment }) => remove('Deployment', deployment)),
+    // Pods are deleted with their Deployment, but for one whose labels another client changed.
+    ...(objects.workloads.length === 0 ? pods.flatMap(removePod) : []),
   ],
   isDone: objects.routes.length === 0 && objects.workloads.length === 0 && pods.length === 0,
+  message: ['stopping its services', ...objects.workloads.flatMap(({ deployment }) => heldBy(deployment))].join('; '),
 })

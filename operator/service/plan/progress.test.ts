@@ -15,9 +15,13 @@ const deployment = (status: Deployment['status'], replicas = 1): Deployment =>
   }) as Deployment
 const seen = (readyReplicas: number, more: object = {}) => ({ observedGeneration: 2, readyReplicas, ...more })
 const pod = (reason: string, restarts: number): ServicePod => ({
-  ...{ name: 'pod', ...workload },
+  ...{ name: 'pod', live: { namespace: 'one', uid: 'pod' }, ...workload },
   trouble: { reason, message: 'why', restarts },
 })
+const held = {
+  ...deployment(undefined).metadata,
+  ...{ deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['example.com/held'] },
+}
 const quota = { conditions: [{ type: 'ReplicaFailure', status: 'True', message: 'exceeded quota' }] }
 
 test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressOf>]>([
@@ -58,6 +62,16 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
     [],
     60,
     { state: 'failed', message: 'the cluster refuses its pods: exceeded quota' },
+  ],
+  [
+    'its Deployment is deleted and held',
+    { ...deployment(seen(1)), metadata: held },
+    [],
+    60,
+    {
+      state: 'failed',
+      message: 'Deployment one is being deleted, and waits for its finalizers: example.com/held',
+    },
   ],
   ['nothing is known', deployment(undefined), [], 60, { state: 'failed', message: 'no pod was ready after 60 s' }],
 ])('%s', (_, found, pods, seconds, expected) => {

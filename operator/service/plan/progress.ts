@@ -48,8 +48,10 @@ export function progressOf(
   return { state: 'failed', message: refusalOf(deployment) ?? `no pod was ready after ${progressSeconds} s` }
 }
 
-/** Why the cluster refuses to create pods: a quota, or an admission policy. */
-function refusalOf({ status }: Deployment): string | undefined {
+/** Why there are no pods: the Deployment is being deleted, or the cluster refuses pods by a quota or an admission policy. */
+function refusalOf({ metadata, status }: Deployment): string | undefined {
+  if (metadata.deletionTimestamp !== undefined)
+    return `Deployment ${metadata.name} is being deleted, and waits for its finalizers: ${(metadata.finalizers ?? []).join(', ')}`
   const failure = status?.conditions?.find(({ type, status }) => type === 'ReplicaFailure' && status === 'True')
   return failure === undefined ? undefined : `the cluster refuses its pods: ${failure.message ?? failure.reason ?? ''}`
 }

@@ -59,7 +59,7 @@ export function teardown(
 ): Teardown {
   const { owned, route, children } = observed
   const services = servicesTeardown(observed.services)
-  if (!services.isDone) return { actions: services.actions, message: 'stopping its services', progress: 15 }
+  if (!services.isDone) return { actions: services.actions, message: services.message, progress: 15 }
   if (owner && route && children.route) {
     const rules = route.route?.rules
     if (rules === undefined || rules.length > 0) {
