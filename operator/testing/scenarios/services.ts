@@ -30,7 +30,7 @@ const configuration = {
   images: { ...testConfiguration.images, services: 'espalier' },
   services: { ...testConfiguration.services, settleMs: 0 },
 }
-const common = { rules: ['198.51.100.0/24'], configuration, isLong: true as const }
+const common = { rules: ['198.51.100.0/24'], configuration }
 
 const deploymentsOf = async (cluster: Cluster): Promise<Deployment[]> => (await cluster.list('Deployment')).items
 
