@@ -7,9 +7,9 @@
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
-import type { AnyObject, Draft, KindName, Kinds } from '../cluster/index.ts'
+import type { AnyObject, KindName, Kinds } from '../cluster/index.ts'
 import { withoutManagedFields } from '../cluster/informer/index.ts'
-import { labels, type ServiceConfig } from '../crds/index.ts'
+import { labels } from '../crds/index.ts'
 import { slimVolume } from '../operator/member/storage/persistent-volume.ts'
 import { withForeignFields } from '../operator/objects/foreign-fields.ts'
 import { withoutConfiguration } from '../operator/service/slim.ts'
@@ -23,6 +23,7 @@ import {
   testConfiguration,
   testNamespace,
 } from '../operator/testing/installation.ts'
+import { providerKeys, services } from './services.ts'
 import { print } from './statistics.ts'
 
 type Slimmed = { [K in KindName]?: (object: Kinds[K]) => Kinds[K] }
@@ -41,40 +42,13 @@ const slimmed: Slimmed = {
 }
 const kinds = Object.keys(slimmed) as (keyof typeof slimmed)[]
 
-const ipAllowlist = { rules: [{ cidr: '203.0.113.0/24' }] }
-const model = (name: string) => ({ provider: 'openai' as const, model: name })
-const services: ServiceConfig[] = [
-  { serviceType: 'mcp', serviceId: '00000001', ipAllowlist, mcp: { allowWrites: false } },
-  {
-    ...{ serviceType: 'rest', serviceId: '00000002', ipAllowlist },
-    rest: { dbSchemas: 'public', dbAnonRole: 'web', dbPool: 10, maxRows: 1000 },
-  },
-  {
-    ...{ serviceType: 'rag', serviceId: '00000003', ipAllowlist, secret: { name: 'keys' } },
-    rag: {
-      ...{ embeddingLlm: model('e'), completionLlm: model('c'), tokenBudget: 1000, topN: 10 },
-      pipelines: [
-        {
-          ...{ name: 'docs', hybridEnabled: true, minSimilarity: 0, vectorWeight: 0.5 },
-          tables: [{ table: 'docs', textColumn: 'body', vectorColumn: 'embedding', idColumn: 'id' }],
-        },
-      ],
-    },
-  },
-]
-const encoded = Buffer.from('key').toString('base64')
-const keys: Draft<'Secret'> = {
-  ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'keys', namespace: testNamespace } },
-  data: { embedding_llm_api_key: encoded, completion_llm_api_key: encoded },
-}
-
 /** The objects of one database as text, and its id. */
 async function templates(hasServices: boolean): Promise<{ id: string; texts: Map<KindName, string[]> }> {
   const installation = await openInstallation()
   const images = { ...testConfiguration.images, services: 'espalier' }
   const operator = await startTestOperator(installation, { configuration: { images } })
   const { cluster } = installation
-  await cluster.create('Secret', keys)
+  await cluster.create('Secret', providerKeys)
   await cluster.create('ManagedDatabase', databaseDraft('shop', hasServices ? { services } : {}))
   const database = await databaseWhen(cluster, 'shop', found => found?.status?.phase === 'available')
   const id = database?.metadata.labels?.[labels.id] ?? ''

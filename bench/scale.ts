@@ -2,7 +2,7 @@
  * How the operator grows with the number of databases: its objects and a fake workload, no Postgres. The operator is a
  * process of its own (scale-operator.ts), whose memory is measured; the object store and the fakes are in this one, as an API server
  * would be elsewhere. What 1,000 and 5,000 databases take is told against 100 in the same run; other counts can be given
- * as arguments.
+ * as arguments. `services` as the last one: every count a second time, of databases with three services each.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { randomInt, randomUUID } from 'node:crypto'
@@ -30,6 +30,7 @@ import {
   testNamespace,
 } from '../operator/testing/installation.ts'
 import { serve } from './remote.ts'
+import { providerKeys, services } from './services.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
 const counts = [100, 1000, 5000]
@@ -40,6 +41,8 @@ const aimsFor = new Map([
 ])
 /** Its modules as JavaScript, from its first start on: what takes types out is not loaded in an image either. */
 const compiled = mkdtempSync(join(tmpdir(), 'espalier-bench-compiled-'))
+/** Databases without services get nothing of it. */
+const images = { ...testConfiguration.images, services: 'espalier' }
 const inFlight = 32
 const changes = 200
 const restMs = 20_000
@@ -48,6 +51,7 @@ const tasksOfEach = 10
 
 type Figures = {
   count: number
+  hasServices: boolean
   createSeconds: number
   rss: number
   restartPeak: number
@@ -67,7 +71,7 @@ async function startChild({ store, workload }: Installation): Promise<ChildProce
   if (workload === undefined) throw new Error('the installation has no workload')
   const script = fileURLToPath(new URL('scale-operator.ts', import.meta.url))
   const env = { ...process.env, NODE_COMPILE_CACHE: compiled }
-  const child = fork(script, [JSON.stringify(testConfiguration)], { execArgv: fillingFlags, env })
+  const child = fork(script, [JSON.stringify({ ...testConfiguration, images })], { execArgv: fillingFlags, env })
   const synced = new Promise<void>(resolve => {
     child.on('message', message => {
       if (message === 'synced') resolve()
@@ -85,7 +89,9 @@ async function stopChild(child: ChildProcess): Promise<void> {
 }
 
 const isApplied = (database: ManagedDatabase): boolean =>
-  database.status?.phase === 'available' && database.status.appliedHash === desiredHash(askedBy(database))
+  database.status?.operation === undefined &&
+  database.status?.phase === 'available' &&
+  database.status.appliedHash === desiredHash(askedBy(database))
 
 /** Tells, by one watch, when a database's status has caught up with its spec. */
 async function followStatus({ cluster }: Installation) {
@@ -110,13 +116,18 @@ async function followStatus({ cluster }: Installation) {
 type Follower = Awaited<ReturnType<typeof followStatus>>
 
 /** Seconds until all are available. */
-async function createAll({ cluster }: Installation, { settled }: Follower, names: string[]): Promise<number> {
+async function createAll(
+  { cluster }: Installation,
+  { settled }: Follower,
+  names: string[],
+  spec: Partial<ManagedDatabase['spec']>,
+): Promise<number> {
   const queue = [...names]
   const start = performance.now()
   const work = async () => {
     for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
       const done = settled(name)
-      await cluster.create('ManagedDatabase', databaseDraft(name))
+      await cluster.create('ManagedDatabase', databaseDraft(name, spec))
       await done
     }
   }
@@ -180,12 +191,13 @@ async function addTasks({ cluster }: Installation, names: string[]): Promise<voi
   }
 }
 
-async function measure(count: number): Promise<Figures> {
+async function measure(count: number, hasServices: boolean): Promise<Figures> {
   const installation = await openInstallation()
   const follower = await followStatus(installation)
   const names = Array.from({ length: count }, (_, index) => `d${index}`)
   const first = await startChild(installation)
-  const createSeconds = await createAll(installation, follower, names)
+  await installation.cluster.create('Secret', providerKeys)
+  const createSeconds = await createAll(installation, follower, names, hasServices ? { services } : {})
   const latencies = await changeSome(installation, follower, names)
   const peak = memoryOf(first, 'VmHWM')
   await stopChild(first)
@@ -204,6 +216,7 @@ async function measure(count: number): Promise<Figures> {
   await installation.close()
   return {
     count,
+    hasServices,
     createSeconds,
     rss,
     restartPeak,
@@ -215,13 +228,13 @@ async function measure(count: number): Promise<Figures> {
 }
 
 function report(figures: Figures, smallest: Figures): void {
-  const { count, createSeconds, rss, restartPeak, peak, syncSeconds, p50, p95 } = figures
+  const { count, hasServices, createSeconds, rss, restartPeak, peak, syncSeconds, p50, p95 } = figures
   const figure = (value: number, aim: number | undefined, unit: string) =>
     aim === undefined ? `${value.toFixed(2)}${unit}` : against(value, aim, 'at most', unit)
   const aims = aimsFor.get(count)
   const times = (value: number, base: number) => `${(value / base).toFixed(2)} times ${smallest.count}`
   print(
-    `${count} databases, all available after`,
+    `${count} databases${hasServices ? ' with three services each' : ''}, all available after`,
     `${createSeconds.toFixed(1)} s, ${(count / createSeconds).toFixed(0)} a second`,
   )
   print(
@@ -244,8 +257,13 @@ function report(figures: Figures, smallest: Figures): void {
 
 try {
   const all: Figures[] = []
-  const wanted = process.argv.slice(2).map(Number)
-  for (const count of wanted.length > 0 ? wanted : counts) all.push(await measure(count))
+  const wanted = process.argv
+    .slice(2)
+    .filter(argument => argument !== 'services')
+    .map(Number)
+  const modes = process.argv.includes('services') ? [false, true] : [false]
+  for (const count of wanted.length > 0 ? wanted : counts)
+    for (const hasServices of modes) all.push(await measure(count, hasServices))
   for (const figures of all) report(figures, all[0] ?? figures)
 } finally {
   rmSync(compiled, { recursive: true })
