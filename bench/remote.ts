@@ -22,6 +22,9 @@ type Reply =
   | { id: number; event: unknown }
   | { id: number; end: true }
 
+/** Sent in place of a signal. */
+const signalMark = 'signal'
+
 type Method = (...args: unknown[]) => Promise<unknown>
 
 function failureOf(error: unknown): Failure {
@@ -71,8 +74,8 @@ export function serve(child: ChildProcess, cluster: Cluster, postgres: PostgresA
     }
     const method = targets[request.target][request.method]
     if (method === undefined) return reply({ id, failure: { of: 'other', message: `no method ${request.method}` } })
-    const signal = request.target === 'postgres' ? [new AbortController().signal] : []
-    method.apply(targets[request.target], [...request.args, ...signal]).then(
+    const args = request.args.map(argument => (argument === signalMark ? new AbortController().signal : argument))
+    method.apply(targets[request.target], args).then(
       value => reply({ id, value }),
       error => reply({ id, failure: failureOf(error) }),
     )
@@ -101,8 +104,8 @@ export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } 
           else resolve('value' in reply ? reply.value : undefined)
         }
         waiting.set(id, { next })
-        // A signal cannot be sent; neither of the two needs one to answer.
-        send({ id, target, method, args: args.filter(argument => !(argument instanceof AbortSignal)) })
+        // A signal cannot be sent, and neither of the two needs one to answer; other arguments stay where they are.
+        send({ id, target, method, args: args.map(value => (value instanceof AbortSignal ? signalMark : value)) })
       })
 
   async function* watch(kind: string, { signal, ...options }: WatchOptions): AsyncGenerator<unknown> {
@@ -137,5 +140,8 @@ export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } 
     new Proxy(own, {
       get: (_own, name) => Reflect.get(own, name) ?? (name === 'then' ? undefined : call(target, String(name))),
     })
-  return { cluster: proxy('cluster', { watch }) as Cluster, postgres: proxy('postgres', {}) as PostgresAccess }
+  // Work cannot be sent; the fake Postgres locks nothing.
+  const withRolesLocked: PostgresAccess['withRolesLocked'] = (_target, work) => work()
+  const postgres = proxy('postgres', { withRolesLocked }) as PostgresAccess
+  return { cluster: proxy('cluster', { watch }) as Cluster, postgres }
 }

@@ -89,9 +89,7 @@ async function stopChild(child: ChildProcess): Promise<void> {
 }
 
 const isApplied = (database: ManagedDatabase): boolean =>
-  database.status?.operation === undefined &&
-  database.status?.phase === 'available' &&
-  database.status.appliedHash === desiredHash(askedBy(database))
+  database.status?.phase === 'available' && database.status.appliedHash === desiredHash(askedBy(database))
 
 /** Tells, by one watch, when a database's status has caught up with its spec. */
 async function followStatus({ cluster }: Installation) {
