@@ -6,6 +6,7 @@ import type { ChildProcess } from 'node:child_process'
 import { type Cluster, ClusterError, isClusterError, type WatchOptions } from '../cluster/index.ts'
 import type { PostgresAccess } from '../operator/member/postgres/access.ts'
 import { PostgresError } from '../operator/postgres/errors.ts'
+import { isRecord } from '../values/record.ts'
 
 type Target = 'cluster' | 'postgres'
 type Failure =
@@ -22,8 +23,20 @@ type Reply =
   | { id: number; event: unknown }
   | { id: number; end: true }
 
-/** Sent in place of a signal. */
+/** Sent in place of what is no data: a signal, which neither of the two needs to answer, and a function that reads a value. */
 const signalMark = 'signal'
+type ReadValue = { read: unknown }
+
+/** Every function among the arguments reads a value, which the measured operator can read earlier as well. */
+async function sent(argument: unknown): Promise<unknown> {
+  if (argument instanceof AbortSignal) return signalMark
+  return typeof argument === 'function' ? ({ read: await argument() } satisfies ReadValue) : argument
+}
+
+function received(argument: unknown): unknown {
+  if (argument === signalMark) return new AbortController().signal
+  return isRecord(argument) && 'read' in argument ? async () => argument.read : argument
+}
 
 type Method = (...args: unknown[]) => Promise<unknown>
 
@@ -74,7 +87,7 @@ export function serve(child: ChildProcess, cluster: Cluster, postgres: PostgresA
     }
     const method = targets[request.target][request.method]
     if (method === undefined) return reply({ id, failure: { of: 'other', message: `no method ${request.method}` } })
-    const args = request.args.map(argument => (argument === signalMark ? new AbortController().signal : argument))
+    const args = request.args.map(received)
     method.apply(targets[request.target], args).then(
       value => reply({ id, value }),
       error => reply({ id, failure: failureOf(error) }),
@@ -95,8 +108,9 @@ export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } 
 
   const call =
     (target: Target, method: string): Method =>
-    (...args) =>
-      new Promise((resolve, reject) => {
+    async (...given) => {
+      const args = await Promise.all(given.map(sent))
+      return new Promise((resolve, reject) => {
         const id = ++ids
         const next = (reply: Reply) => {
           waiting.delete(id)
@@ -104,9 +118,9 @@ export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } 
           else resolve('value' in reply ? reply.value : undefined)
         }
         waiting.set(id, { next })
-        // A signal cannot be sent, and neither of the two needs one to answer; other arguments stay where they are.
-        send({ id, target, method, args: args.map(value => (value instanceof AbortSignal ? signalMark : value)) })
+        send({ id, target, method, args })
       })
+    }
 
   async function* watch(kind: string, { signal, ...options }: WatchOptions): AsyncGenerator<unknown> {
     const id = ++ids
