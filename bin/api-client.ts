@@ -2,9 +2,8 @@
  * The few calls of the API that commands make, as a user's own script would make them. A token never leaves this process
  * in clear text but to this machine, and never goes to a server whose certificate is not verified.
  */
-import http from 'node:http'
-import https from 'node:https'
 import { z } from 'zod'
+import { type Answer, send, whyOf } from './request.ts'
 
 const connection = z.object({
   username: z.string(),
@@ -63,57 +62,20 @@ class ApiFailure extends Error {
   override readonly name = 'ApiFailure'
 }
 
-/** The longest an answer may take: the longest `Prefer: wait`, and some. */
-const patienceMs = 75_000
-/** A page of a thousand databases is a tenth of this. */
-const highestBytes = 16 * 1024 * 1024
 const pageLength = 1000
 const branchPageLength = 100
 
-type Answer = { status: number; text: string }
 type Call = { method?: string; body?: unknown; wait?: boolean }
 
-/** @throws ApiFailure where no whole answer comes */
+/** @throws ApiFailure where no whole answer arrives */
 async function ask({ url, token, authority, name }: Api, path: string, call: Call): Promise<Answer> {
-  const body = call.body === undefined ? undefined : JSON.stringify(call.body)
-  const options: https.RequestOptions = {
-    method: call.method ?? 'GET',
-    signal: AbortSignal.timeout(patienceMs),
-    headers: {
-      authorization: `Bearer ${token}`,
-      ...(call.wait ? { prefer: 'wait=60' } : {}),
-      ...(name === undefined ? {} : { host: name }),
-      ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
-    },
-    ...(authority === undefined ? {} : { ca: authority }),
-    ...(name === undefined ? {} : { servername: name }),
-  }
-  const { request } = url.protocol === 'https:' ? https : http
-  const target = new URL(`/managed/v1${path}`, url)
+  const { method, body, wait = false } = call
+  const headers = { authorization: `Bearer ${token}`, ...(wait ? { prefer: 'wait=60' } : {}) }
   try {
-    return await new Promise<Answer>((resolve, reject) => {
-      const sent = request(target, options, answer => {
-        let text = ''
-        answer.setEncoding('utf8').on('error', reject)
-        answer.on('data', (part: string) => {
-          text += part
-          if (text.length > highestBytes) sent.destroy(new Error('its answer is too long'))
-        })
-        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }))
-      })
-      sent.on('error', reject)
-      sent.end(body)
-    })
+    return await send(new URL(`/managed/v1${path}`, url), { method, headers, body, authority, name })
   } catch (error) {
     throw new ApiFailure(`cannot reach the API at ${url.origin}: ${whyOf(error)}`, { cause: error })
   }
-}
-
-const whyOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return String(error)
-  // A host with several addresses fails with one error for each, and no words of its own.
-  if (error instanceof AggregateError && error.message === '') return whyOf(error.errors[0])
-  return error.name === 'AbortError' ? `no answer in ${patienceMs / 1000} s` : error.message
 }
 
 const errorBody = z.object({ message: z.string() })

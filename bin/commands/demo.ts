@@ -1,11 +1,7 @@
 /** `espalier demo`: the tour of the README, played by itself on an installation that is thrown away afterwards. */
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import type { IncomingMessage } from 'node:http'
-import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { pino } from 'pino'
@@ -17,6 +13,7 @@ import { mintToken } from '../../embedded/tokens.ts'
 import { type Connection, createClient } from '../api-client.ts'
 import { type Command, logLevel, parseFlags } from '../command.ts'
 import { findConnection } from '../connect/connection.ts'
+import { send } from '../request.ts'
 
 const help = `Plays the tour of the README by itself: starts an installation in a temporary directory, creates a database, is
 denied, is let in, writes, reads, adds services, backs up, makes a mistake, restores, branches, deletes, and removes every trace.
@@ -112,25 +109,19 @@ async function connectAndWrite(client: Client, id: string, way: Way): Promise<vo
   )
 }
 
-/** Asks a service over HTTPS. Returns the body of the answer. */
+/** Returns the body of a service's answer. A message is sent as a client of MCP does. */
 async function askService(
   url: string,
   authority: string,
   { token, message }: { token?: string | undefined; message?: unknown } = {},
 ): Promise<string> {
-  const sent = request(url, {
-    ca: authority,
-    method: message === undefined ? 'GET' : 'POST',
-    headers: {
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      ...(message === undefined
-        ? {}
-        : { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }),
-    },
-  })
-  sent.end(message === undefined ? undefined : JSON.stringify(message))
-  const [answer]: [IncomingMessage] = (await once(sent, 'response')) as [IncomingMessage]
-  return await text(answer)
+  const headers = {
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    ...(message === undefined ? {} : { accept: 'application/json, text/event-stream' }),
+  }
+  const method = message === undefined ? 'GET' : 'POST'
+  const { text } = await send(new URL(url), { method, headers, body: message, authority })
+  return text
 }
 
 const rest = { service_type: 'rest', rest_config: { db_schemas: 'public', db_anon_role: 'web' } }
