@@ -3,7 +3,7 @@
  * keys, tokens, a JWT secret) stand in the Secret that `secret` names, never here.
  */
 import { z } from 'zod'
-import { ipAllowlist, secretReference } from './fields.ts'
+import { ipAllowlist, type PgVersion, secretReference } from './fields.ts'
 
 export const serviceTypes = ['mcp', 'rag', 'rest'] as const
 export type ServiceType = (typeof serviceTypes)[number]
@@ -173,6 +173,10 @@ export const serviceConfig = z
     ],
   })
 export type ServiceConfig = z.output<typeof serviceConfig>
+
+/** Why a version of Postgres cannot have `rag`. API and operator say it in the same words. `versions`: those that have pgvector. */
+export const missingPgvector = (version: PgVersion, versions: readonly PgVersion[]): string =>
+  `rag needs pgvector, which Postgres ${version} does not have here; versions that have it: ${versions.join(', ') || 'none'}; "make pgvector" adds it`
 
 /** At most one service of each type, as they share the database's domain and are told apart by path. */
 export const serviceConfigs = z

@@ -176,12 +176,13 @@ async function startParts(start: Start): Promise<Installation> {
 
   const disk = () => (store.isDiskFull() || runtime.isDiskFull() ? fullMessage(home) : undefined)
   let api: Api | undefined
+  const hasPgvector = (version: PgVersion) => imageHasPgvector(start.images, postgresImage(version))
   await startControllers(start, store, {
+    hasPgvector,
     otherChecks: { home: watch.check, gateway: gateway.check, disk },
     otherFigures: () => [gateway.figures, ...(api === undefined ? [] : [api.registry])],
   })
   const unready = () => watch.check() ?? gateway.check() ?? disk()
-  const hasPgvector = (version: PgVersion) => imageHasPgvector(start.images, postgresImage(version))
   api = await startHttp(start, store, {
     ...{ publicKey, unready, hasPgvector },
     resolve: target => runtime.resolve(target),
@@ -269,7 +270,7 @@ async function startRecords({ logger, teardown }: Start, store: Store, runtime: 
 async function startControllers(
   { settings: { listenHost, ports }, logger, teardown }: Start,
   store: Store,
-  health: Pick<OperatorOptions, 'otherChecks' | 'otherFigures'>,
+  options: Pick<OperatorOptions, 'otherChecks' | 'otherFigures' | 'hasPgvector'>,
 ): Promise<void> {
   const operator = await startOperator({
     cluster: store.connect('espalier-operator'),
@@ -283,7 +284,7 @@ async function startControllers(
       certificates: { gateway: gatewayNames },
     }),
     identity: 'embedded',
-    ...health,
+    ...options,
     logger,
   })
   teardown.push(() => operator.stop())

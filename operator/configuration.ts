@@ -31,6 +31,10 @@ export const operatorConfiguration = z.strictObject({
       .describe('for each major version on offer the image that holds it, and `espalier instance` beside it'),
     services: image.optional().describe('the image that services of databases run with; omitted: none runs'),
   }),
+  pgvectorVersions: z
+    .array(z.enum(pgVersions))
+    .default([])
+    .describe('the major versions whose image has pgvector, for conditions that name them'),
   pods: podSettings.prefault({}).describe("what every database's pod is given"),
   services: serviceSettings.prefault({}).describe('what the services of databases are given'),
   rightsByNamespace: z

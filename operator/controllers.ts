@@ -1,5 +1,6 @@
 /** The controllers of the operator, one per kind, as they run while it leads. */
 import { createEventRecorder, type EventRecorder } from '../controller/index.ts'
+import type { PgVersion } from '../crds/index.ts'
 import type { SystemCertificate } from '../sealing/credentials.ts'
 import { startAccessController } from './access/controller.ts'
 import { startAuthorityController } from './authority/controller.ts'
@@ -28,6 +29,8 @@ type Shared = {
   keys: () => InstallationKeys
   accessFor: (authority: Trust) => PostgresAccess
   wanted: WantedCertificates
+  /** Whether a database of a major version can have pgvector. */
+  hasPgvector: (version: PgVersion) => boolean | Promise<boolean>
 }
 
 type Controller = { stop(): Promise<void> }
@@ -42,9 +45,10 @@ const withPostgres = ({ common, shared: { configuration, keys, accessFor }, even
 })
 
 function startOwners(started: Started) {
-  const { deadlines, branches, workers, certificatesAtOnce, images, services: settings } = started.shared.configuration
+  const { configuration, hasPgvector } = started.shared
+  const { deadlines, branches, workers, certificatesAtOnce, images, services: settings } = configuration
   const services = { image: images.services, settings }
-  const options = { ...withPostgres(started), workers, certificatesAtOnce, services }
+  const options = { ...withPostgres(started), workers, certificatesAtOnce, services, hasPgvector }
   return {
     databases: startDatabaseController({ ...options, settings: { deadlines } }),
     branches: startBranchController({

@@ -5,7 +5,7 @@
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
 import { createMetrics, fenced, instrumented, type Metrics, runWithLeaderLease } from '../controller/index.ts'
-import { systemNamespace } from '../crds/index.ts'
+import { type PgVersion, systemNamespace } from '../crds/index.ts'
 import { agentClients } from '../instance/agent/contract.ts'
 import { type Check, type HealthServer, startHealthServer } from '../server/health.ts'
 import { type Figures, metricsPage, processMetrics } from '../server/metrics.ts'
@@ -47,6 +47,8 @@ type OperatorOptions = {
   machine?: () => Omit<ClockReading, 'server'>
   /** What else has to hold for the operator to be ready. */
   otherChecks?: Record<string, Check>
+  /** Whether a database of a major version can have pgvector; absent: as the configuration says. */
+  hasPgvector?: (version: PgVersion) => boolean | Promise<boolean>
   /** Figures of other parts of the process, for the same page. */
   otherFigures?: () => Figures[]
 }
@@ -122,7 +124,9 @@ async function leadUntil(
   const read = () => ({ ...machine(), server: serverNow() })
   const clock = createClockGuard({ cluster, read, logger, metrics })
   const guarding = clock.run(signal)
-  const shared = { configuration, identity, keys, accessFor, wanted: wantedCertificates(configuration) }
+  const { hasPgvector = (version: PgVersion) => configuration.pgvectorVersions.includes(version) } = options
+  const wanted = wantedCertificates(configuration)
+  const shared = { configuration, identity, keys, accessFor, wanted, hasPgvector }
   while (!signal.aborted) {
     const round = new AbortController()
     const ends = AbortSignal.any([signal, round.signal])

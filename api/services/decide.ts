@@ -1,5 +1,11 @@
 /** What a list of services that a request gives makes of those that are there. Pure; refuses by throwing ApiError. */
-import { canonicalJson, mcpServiceConfig, type PgVersion, type ServiceConfig } from '../../crds/index.ts'
+import {
+  canonicalJson,
+  mcpServiceConfig,
+  missingPgvector,
+  type PgVersion,
+  type ServiceConfig,
+} from '../../crds/index.ts'
 import { type ServiceKeys, withoutKeysOfSource } from '../../sealing/service-keys.ts'
 import { storedAllowlist } from '../databases/allowlist.ts'
 import { badRequest } from '../errors.ts'
@@ -112,9 +118,7 @@ function requireOffer(
       `${path}: this installation runs no services, since its operator names no image for them (images.services)`,
     )
   if (type === 'rag' && !pgvectorVersions.includes(pgVersion))
-    throw badRequest(
-      `${path}.service_type: rag needs pgvector, which Postgres ${pgVersion} does not have here; versions that have it: ${pgvectorVersions.join(', ') || 'none'}; "make pgvector" adds it`,
-    )
+    throw badRequest(`${path}.service_type: ${missingPgvector(pgVersion, pgvectorVersions)}`)
 }
 
 const configurationOf = ({ config: { mcp, rest, rag } }: KnownService): Configuration => {

@@ -27,6 +27,7 @@ const types = conditionTypes<ConditionType>(
     'VolumeGrown',
     'ChildrenApplied',
     'ServicesReady',
+    'ServicesConfigured',
     'BackupsReady',
     'SecretsReady',
     'RetentionHeld',

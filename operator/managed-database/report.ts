@@ -67,6 +67,7 @@ export function eventsOf(before: ManagedDatabaseStatus | undefined, after: Manag
     'PreviousVolumesKept',
     'RetentionHeld',
     'ServicesReady',
+    'ServicesConfigured',
   ] as const) {
     const [was, is] = [conditionOf(before, type), conditionOf(after, type)]
     if (is === undefined || is.reason === was?.reason || transientReasons.has(is.reason)) continue

@@ -9,7 +9,7 @@ import type { Passwords } from '../../sealing/credentials.ts'
 import { createDriftHistory, type DriftHistory } from '../children/drift-history.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { earliest } from '../objects/earliest.ts'
-import type { DesiredAuthenticator } from '../postgres/administrator.ts'
+import type { DesiredAuthenticator, References } from '../postgres/administrator.ts'
 import type { MemberExecutor, MemberPass } from './act.ts'
 import { memberKeyOf, ownerOfMemberKey } from './member.ts'
 import type { PriorMemberFacts } from './observe.ts'
@@ -47,6 +47,8 @@ export type ProbedPass = Omit<MemberPass, 'observed'> & {
   passwords?: Passwords | undefined
   /** The login of the service `rest`. */
   authenticator?: DesiredAuthenticator | undefined
+  /** What the configurations of services name. */
+  references?: References | undefined
 }
 
 /** What the plan of the pass waits for. */
@@ -188,13 +190,13 @@ export class MemberMemory {
 }
 
 const probeOf = (
-  { observed, passwords, authenticator }: ProbedPass,
+  { observed, passwords, authenticator, references }: ProbedPass,
   { run, ready, probesWal, writeHangs }: PodFacts,
 ) => ({
   clientPath: clientPath(observed),
   run,
   ready,
-  ...{ passwords, authenticator },
+  ...{ passwords, authenticator, references },
   mark: observed.credentials?.state === 'readable' ? observed.credentials.mark : undefined,
   commits: !probesWal,
   isUrgent: writeHangs,

@@ -7,7 +7,7 @@ import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { SuspensionBlock } from '../objects/suspension-block.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import type { AuthenticatorObservation, ChecksumFailures } from '../postgres/administrator.ts'
+import type { AuthenticatorObservation, ChecksumFailures, ReferencesAnswer } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
 import type { NodeFacts } from './pod/node.ts'
 import type { PodFacts } from './pod/pod.ts'
@@ -83,6 +83,8 @@ export type PostgresAnswer =
       platformInOrder: boolean
       /** Of the login of the service `rest`, where one is wanted; `mark`: of the password that was wanted. */
       authenticator?: (AuthenticatorObservation & { mark: string }) | undefined
+      /** What the configurations of services name, as they were when it was asked. */
+      references?: ReferencesAnswer | undefined
       /** It is a copy that nobody but the operator reaches yet; `inherited`: what of its source's it still has to be rid of. */
       closed?: { inherited: number } | undefined
     }

@@ -12,7 +12,7 @@ import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { type Finding, namespaceNotServed, no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
-import type { ServiceInstallation } from '../service/settings.ts'
+import type { HasPgvector, ServiceInstallation } from '../service/settings.ts'
 import { perform as performInstance } from '../workload/act.ts'
 import type { OwnerObserver } from '../workload/observe.ts'
 import type { Observed } from '../workload/observed.ts'
@@ -31,6 +31,7 @@ export type OwnerControllerOptions = PostgresControllerOptions & {
   certificatesAtOnce: number
   /** What services run with. */
   services: ServiceInstallation
+  hasPgvector: HasPgvector
 }
 
 export type OwnerController = {
@@ -80,13 +81,13 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
   readonly #controller: Controller
 
   constructor(options: OwnerControllerOptions, kind: Kind<K, O, A>) {
-    const { caches, images, pods, services, now, clock, workers, signal, logger, metrics } = options
+    const { caches, images, pods, services, hasPgvector, now, clock, workers, signal, logger, metrics } = options
     this.#options = options
     this.#kind = kind
     this.#cluster = caches.writeThrough(options.cluster)
     this.#workloads = createWorkloads({ ...options, cluster: this.#cluster, enqueue: key => this.enqueue(key) })
     this.#executor = { ...this.#workloads.executor, newId: createIds(now) }
-    this.#observer = { caches, cluster: this.#cluster, images, pods, services, now, clock }
+    this.#observer = { caches, cluster: this.#cluster, images, pods, services, hasPgvector, now, clock }
     this.#controller = startController({
       name: kind.name,
       workers,

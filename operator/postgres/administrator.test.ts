@@ -307,6 +307,60 @@ describe.each(pgVersions)('Postgres %s', major => {
     }
   })
 
+  test('finds which schemas, tables and columns of a configuration exist', async () => {
+    await ensure()
+    await as(
+      'app',
+      'CREATE SCHEMA library; CREATE TABLE library."Docs" (id int, content text, embedding float4[])',
+      'CREATE DOMAIN library.short AS varchar(10); CREATE VIEW listed AS SELECT 1 AS id; ALTER TABLE library."Docs" ADD note library.short',
+    )
+    const table = (schema: string | undefined, name: string, ...columns: string[]) => ({
+      ...{ schema, name, columns, vectorColumn: columns.at(-1) ?? '' },
+    })
+    const references = {
+      digest: 'first',
+      schemas: ['public', 'nowhere', "it's", 'library'],
+      tables: [
+        table('library', 'Docs', 'content', 'embedding'),
+        table(undefined, 'Docs', 'nothing', 'note'),
+        table('public', 'Docs', 'content'),
+        table(undefined, 'listed', 'id'),
+        table(undefined, "docs'; DROP TABLE x", 'content'),
+      ],
+      needsVector: true,
+    }
+    const observed = await administratorOf(server).observe(
+      server.target,
+      { passwords, commits: false, references },
+      signal,
+    )
+    const none = { exists: false, vectors: [] }
+    expect(reached(observed).references).toEqual({
+      digest: 'first',
+      found: {
+        missingSchemas: ['nowhere', "it's"],
+        vector: expect.stringMatching(/^(absent|available)$/),
+        tables: [
+          { exists: true, missing: [], vectors: [{ type: '_float4', dimensions: -1 }] },
+          { exists: true, missing: ['nothing'], vectors: [{ type: 'varchar', dimensions: 14 }] },
+          { ...none, missing: ['content'] },
+          { exists: true, missing: [], vectors: [{ type: 'int4', dimensions: -1 }] },
+          { ...none, missing: ['content'] },
+        ],
+      },
+    })
+    expect((await observe()).references).toBeUndefined()
+    await superuser('ALTER DATABASE app ALLOW_CONNECTIONS false', 'template1')
+    const closed = await administratorOf(server).observe(
+      server.target,
+      { passwords, commits: false, references },
+      signal,
+    )
+    await superuser('ALTER DATABASE app ALLOW_CONNECTIONS true', 'template1')
+    expect(reached(closed).references).toEqual({ digest: 'first', found: undefined })
+    await as('app', 'DROP SCHEMA library CASCADE; DROP VIEW listed')
+  })
+
   describe('the login of rest', () => {
     const secret = { password: 'rest-secret-1', mark: 'secret-1', anonymousRoles: ['web_anon'] }
     const ensureWith = (authenticator: typeof secret | undefined) =>

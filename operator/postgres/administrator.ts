@@ -18,6 +18,7 @@ export type { PostgresTarget } from './connection.ts'
 export type { DesiredRoles, ReadDesiredRoles } from './ensure-roles.ts'
 export { diskFull, isPassing, PostgresError } from './errors.ts'
 export type { PostgresObservation, RoleObservation } from './observation.ts'
+export type { FoundReferences, References, ReferencesAnswer, TableReference } from './references.ts'
 export type { ChecksumFailures, RestorePoint } from './state.ts'
 
 export type PostgresAdministrator = {

@@ -11,6 +11,7 @@ import { maintenanceDatabase } from './configuration.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
 import { authenticatorFacts } from './ensure-roles.ts'
 import { diskFull, type PostgresErrorReason, postgresErrorOf } from './errors.ts'
+import { findReferences, type References, type ReferencesAnswer } from './references.ts'
 import { grantsMade, parseMark, platformStatements, roleStatements, toolsMade } from './roles.ts'
 import type { Sessions } from './sessions.ts'
 import {
@@ -47,6 +48,8 @@ export type PostgresObservation =
       roles: Record<DatabaseRole, RoleObservation>
       /** Of the login of `rest`, where it was asked for. */
       authenticator?: AuthenticatorObservation | undefined
+      /** What the configurations of services name, where that was asked for. */
+      references?: ReferencesAnswer | undefined
       applicationDatabase: boolean
       /** SHA-256 of the certificate that it showed to the operator. */
       certificate: string | undefined
@@ -81,6 +84,8 @@ export type ObserveOptions = {
   commits: boolean
   /** The login of `rest` as it is to be. Where none is given, one of ours that can log in makes `platformInOrder` false. */
   authenticator?: DesiredAuthenticator | undefined
+  /** What the configurations of services name in the application database. */
+  references?: References | undefined
 }
 
 /** A commit that takes longer hangs: a busy disk takes far less. */
@@ -88,13 +93,13 @@ const commitTimeoutMs = 20_000
 
 /** Observes a Postgres. @throws PostgresError where it cannot be reached; the signal's reason */
 export async function observeServer(
-  { connect }: Sessions,
+  sessions: Sessions,
   target: PostgresTarget,
-  { passwords, commits, authenticator }: ObserveOptions,
+  { passwords, commits, authenticator, references }: ObserveOptions,
   verdicts: Verdicts,
   signal: AbortSignal,
 ): Promise<Reachable> {
-  const seen = await connect(target, maintenanceDatabase, signal, async connection => {
+  const seen = await sessions.connect(target, maintenanceDatabase, signal, async connection => {
     const state = await readState(connection)
     const wal = commits && !state.inRecovery ? await commit(connection) : ('unasked' as const)
     // A write that hangs is not tried twice.
@@ -103,7 +108,13 @@ export async function observeServer(
     return { state, facts, more: { certificate: connection.certificate, wal, hasRoom } }
   })
   const observed = await observationOf(seen.state, passwords ?? {}, verdicts, signal)
-  return { ...observed, ...(await observeAuthenticator(seen, authenticator, verdicts, signal)), ...seen.more }
+  const { version, database, inRecovery } = seen.state
+  // After the first connection, so that the operator never holds two for one probe.
+  const found =
+    references === undefined || database === null || inRecovery
+      ? {}
+      : { references: await findReferences(sessions, target, references, version, signal) }
+  return { ...observed, ...(await observeAuthenticator(seen, authenticator, verdicts, signal)), ...seen.more, ...found }
 }
 
 async function observeAuthenticator(

@@ -15,7 +15,7 @@ import { useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, testConfiguration, testNamespace } from '../testing/installation.ts'
 
 const images = { ...testConfiguration.images, services: 'espalier' }
-const it = useInstallation({ configuration: { images } })
+const it = useInstallation({ configuration: { images, pgvectorVersions: ['17'] } })
 
 const open = { rules: [{ cidr: '203.0.113.0/24' }] }
 const mcp: ServiceConfig = { serviceType: 'mcp', serviceId: '00000001', ipAllowlist: open, mcp: { allowWrites: false } }
@@ -46,8 +46,18 @@ const change = (name: string, list: ServiceConfig[]) =>
 const writing: ServiceConfig = { ...mcp, mcp: { allowWrites: true } }
 
 afterEach(() => {
-  for (const type of ['mcp', 'rest']) services().behave(type, 'ready', { all: true })
+  for (const type of ['mcp', 'rest', 'rag']) services().behave(type, 'ready', { all: true })
 })
+
+/** What stands on the volume of a database. */
+async function dataOf(id: string) {
+  const key = { namespace: testNamespace, name: childNames.claim(id, 1) }
+  const volume = (await it.cluster().get('PersistentVolumeClaim', key))?.spec?.volumeName ?? ''
+  const all = [...it.workload().postgres.data]
+  const found = all.find(([handle]) => handle.includes(volume))?.[1] ?? all.at(-1)?.[1]
+  if (found === undefined) throw new Error(`no data of ${id}`)
+  return found
+}
 
 describe('a database with services', () => {
   test('is available once they run, and its route leads to them', async () => {
@@ -250,28 +260,83 @@ describe('a database with services', () => {
 })
 
 describe('the role by which rest logs in', () => {
-  const dataOf = async (id: string) => {
-    const key = { namespace: testNamespace, name: childNames.claim(id, 1) }
-    const volume = (await it.cluster().get('PersistentVolumeClaim', key))?.spec?.volumeName ?? ''
-    const found = [...it.workload().postgres.data].find(([handle]) => handle.includes(volume))?.[1]
-    return found ?? [...it.workload().postgres.data.values()].at(-1)
-  }
-
   test('exists before rest starts, and is locked when rest is no longer requested', async () => {
     const id = await request('entered', [rest])
     const secret = { namespace: testNamespace, name: childNames.serviceSecret(id, rest.serviceId) }
     const data = await dataOf(id)
-    expect(data?.authenticator).toBe((await it.cluster().get('Secret', secret))?.metadata.uid)
+    expect(data.authenticator).toBe((await it.cluster().get('Secret', secret))?.metadata.uid)
     await change('entered', [])
-    await eventually(() => data?.authenticator === undefined)
+    await eventually(() => data.authenticator === undefined)
   })
 
   test('is granted the anonymous role, and a condition says while there is none', async () => {
     const id = await request('anonymous', [mcp])
     const data = await dataOf(id)
-    if (data !== undefined) data.missingRoles = ['web_anon']
+    data.missingRoles = ['web_anon']
     await change('anonymous', [rest])
     const found = await it.when('anonymous', database => isAvailable(database) && statesOf(database).rest === 'running')
     expect(conditionOf(found.status, 'ServicesReady')).toMatchObject({ status: 'True', reason: 'AnonymousRoleMissing' })
+  })
+})
+
+describe('what services name in the database', () => {
+  const ragWith = (table: string): ServiceConfig => ({
+    ...{ serviceType: 'rag', serviceId: '00000003', ipAllowlist: open, secret: { name: 'rag-keys' } },
+    rag: {
+      embeddingLlm: { provider: 'openai', model: 'text-embedding-3-small' },
+      completionLlm: { provider: 'openai', model: 'm' },
+      pipelines: [
+        {
+          ...{ name: 'docs', tables: [{ table, textColumn: 'content', vectorColumn: 'embedding', idColumn: 'id' }] },
+          ...{ hybridEnabled: true, minSimilarity: 0, vectorWeight: 0.5 },
+        },
+      ],
+      ...{ tokenBudget: 1000, topN: 10 },
+    },
+  })
+  const configured = ({ status }: ManagedDatabase) => conditionOf(status, 'ServicesConfigured')
+  const finds = (name: string, reason: string) => it.when(name, database => configured(database)?.reason === reason)
+
+  test('is missing: a condition says so, the service runs, and both heal', async () => {
+    const id = await request('naming', [rest])
+    expect(configured(await it.when('naming', isAvailable))).toMatchObject({ status: 'True', reason: 'Found' })
+    const data = await dataOf(id)
+    data.missingObjects = ['api']
+    await change('naming', [{ ...rest, rest: { ...rest.rest, dbSchemas: 'public, api' } as never }])
+    const found = await finds('naming', 'UnknownSchema')
+    expect(configured(found)).toMatchObject({
+      status: 'False',
+      message: 'rest: db_schemas names the schema api, which does not exist: create it, or remove it from db_schemas',
+    })
+    expect(statesOf(await it.when('naming', isAvailable))).toEqual({ rest: 'running' })
+    data.missingObjects = []
+    await finds('naming', 'Found')
+    await change('naming', [mcp])
+    await it.when('naming', database => isAvailable(database) && configured(database) === undefined)
+  })
+
+  test('cannot be there without pgvector: the condition has the words of the API', async () => {
+    await it.cluster().create('Secret', {
+      ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'rag-keys', namespace: testNamespace } },
+      data: Object.fromEntries(
+        ['embedding_llm_api_key', 'completion_llm_api_key'].map(field => [
+          field,
+          Buffer.from('sk-1').toString('base64'),
+        ]),
+      ),
+    })
+    const id = await request('vectorless', [mcp])
+    const data = await dataOf(id)
+    data.vector = 'absent'
+    await change('vectorless', [ragWith('docs')])
+    const found = await finds('vectorless', 'MissingExtension')
+    expect(configured(found)?.message).toBe(
+      'rag needs pgvector, which Postgres 18 does not have here; versions that have it: 17; "make pgvector" adds it',
+    )
+    data.vector = 'installed'
+    data.missingObjects = ['docs']
+    await finds('vectorless', 'UnknownTable')
+    data.missingObjects = []
+    await finds('vectorless', 'Found')
   })
 })

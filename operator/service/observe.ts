@@ -1,6 +1,14 @@
 /** Gathers what a pass needs to know of an owner's services, and the content of their Secrets, which no plan reads. */
 import type { Cluster, Pod, Secret } from '../../cluster/index.ts'
-import { childNames, labels, type Region, type ServiceConfig, systemNamespace } from '../../crds/index.ts'
+import {
+  childNames,
+  labels,
+  type PgVersion,
+  pgVersions,
+  type Region,
+  type ServiceConfig,
+  systemNamespace,
+} from '../../crds/index.ts'
 import { acknowledged, gatewayComponent, hostOfRoute, readAnyRoute } from '../../routes/route.ts'
 import { applicationDatabase, type DatabaseRole, type Passwords, SealError } from '../../sealing/credentials.ts'
 import {
@@ -40,7 +48,8 @@ import {
   type ServicePod,
 } from './observed.ts'
 import { troubleOf } from './pod-trouble.ts'
-import type { ServiceInstallation } from './settings.ts'
+import { referencesOf } from './references.ts'
+import type { HasPgvector, ServiceInstallation } from './settings.ts'
 
 /** The content of the immutable Secret of each service, by its type. It is made when it is read. */
 export type ServiceFiles = Readonly<Partial<Record<ServiceType, () => Readonly<Record<string, string>>>>>
@@ -50,6 +59,7 @@ export type ServicesObserver = {
   cluster: Cluster
   now: () => number
   services: ServiceInstallation
+  hasPgvector: HasPgvector
   clock: Pick<ClockGuard, 'doubt'>
 }
 
@@ -81,6 +91,7 @@ export async function observeServices(observer: ServicesObserver, request: Servi
   if (image === undefined) return withoutImage({ ...none, objects, pods, isClockTrusted }, configs)
   const address = addressOf(owner, request.region)
   const login = loginOf(owner, configs, objects)
+  const references = referencesOf(configs)
   const rendered = await Promise.all(
     configs.map(config => observeService(observer, request, { config, owner, objects, address })),
   )
@@ -89,6 +100,8 @@ export async function observeServices(observer: ServicesObserver, request: Servi
       ...{ installation: observer.services, objects, pods, address },
       ...{ isClockTrusted, login },
       requested: rendered.map(({ service }) => service),
+      references,
+      pgvectorVersions: references?.needsVector ? await withPgvector(observer.hasPgvector) : [],
       route: await routeOf(observer, request, objects),
       readsKeys: rendered.some(({ isLive }) => isLive),
     },
@@ -97,6 +110,11 @@ export async function observeServices(observer: ServicesObserver, request: Servi
     ),
     login: login && authenticatorOf(login, rendered),
   }
+}
+
+async function withPgvector(hasPgvector: HasPgvector): Promise<PgVersion[]> {
+  const found = await Promise.all(pgVersions.map(async version => ((await hasPgvector(version)) ? [version] : [])))
+  return found.flat()
 }
 
 /** Nothing is created for services that are requested and cannot run. */

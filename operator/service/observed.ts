@@ -8,10 +8,10 @@ import type {
   Secret,
   Service,
 } from '../../cluster/index.ts'
-import type { ServiceConfig } from '../../crds/index.ts'
+import type { PgVersion, ServiceConfig } from '../../crds/index.ts'
 import type { HttpRoute } from '../../routes/route.ts'
 import type { MintedField } from '../../sealing/service-keys.ts'
-import type { AuthenticatorObservation } from '../postgres/administrator.ts'
+import type { AuthenticatorObservation, References } from '../postgres/administrator.ts'
 import type { RenderedService, ServiceType } from './configuration/index.ts'
 import type { NamedWorkload } from './names.ts'
 import type { ServiceInstallation } from './settings.ts'
@@ -92,6 +92,10 @@ export type ObservedServices = {
   route: HttpRouteFacts | undefined
   /** Whether something may be deleted by its age. */
   isClockTrusted: boolean
+  /** What the configurations name in the database. */
+  references: References | undefined
+  /** The versions whose images have pgvector, where a service needs it. */
+  pgvectorVersions: readonly PgVersion[]
   /** A Secret with keys that no cache follows: it is read again after a while. */
   readsKeys: boolean
 }
@@ -103,7 +107,7 @@ export const noServiceObjects: ServiceObjects = {
 
 export const noServices = (installation: ServiceInstallation): ObservedServices => ({
   ...{ installation, requested: [], objects: noServiceObjects, pods: [], address: undefined, route: undefined },
-  ...{ login: undefined, isClockTrusted: true, readsKeys: false },
+  ...{ login: undefined, isClockTrusted: true, readsKeys: false, references: undefined, pgvectorVersions: [] },
 })
 
 /** All objects that an apply may change. */

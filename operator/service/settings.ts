@@ -1,5 +1,6 @@
 /** What an installation configures about the services of databases. */
 import { z } from 'zod'
+import type { PgVersion } from '../../crds/index.ts'
 
 const quantity = z
   .string()
@@ -83,3 +84,6 @@ export type ServiceInstallationSettings = z.output<typeof serviceSettings>
 
 /** What the services of every owner run with. `image`: undefined where the installation runs no services. */
 export type ServiceInstallation = { image: string | undefined; settings: ServiceInstallationSettings }
+
+/** Whether the image of a version has pgvector. */
+export type HasPgvector = (version: PgVersion) => boolean | Promise<boolean>

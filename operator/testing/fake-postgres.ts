@@ -12,6 +12,7 @@ import {
   type PostgresObservation,
   type PostgresTarget,
   type ReadDesiredRoles,
+  type References,
   type RoleObservation,
 } from '../postgres/administrator.ts'
 import { markOfRole } from '../postgres/marks.ts'
@@ -46,6 +47,10 @@ export type FakeData = {
   authenticator?: string
   /** Roles for requests without a token that nobody has created. */
   missingRoles?: string[]
+  /** Schemas and tables that nobody has created; each table that exists has its columns. */
+  missingObjects?: string[]
+  /** Whether the server has pgvector; absent: it is installed. */
+  vector?: 'installed' | 'available' | 'absent'
   /** A copy that nobody has opened, and how much of its source's it still has. */
   closed?: { inherited: number }
 }
@@ -131,8 +136,23 @@ export function createFakePostgres(): FakePostgres {
     ),
   })
 
+  const findReferences = (
+    { missingObjects = [], vector = 'installed' }: Pick<FakeData, 'missingObjects' | 'vector'>,
+    { digest, schemas, tables, needsVector }: References,
+  ) => ({
+    digest,
+    found: {
+      missingSchemas: schemas.filter(name => missingObjects.includes(name)),
+      vector: needsVector ? vector : ('unneeded' as const),
+      tables: tables.map(({ name }) => {
+        const exists = !missingObjects.includes(name)
+        return { exists, missing: [], vectors: exists ? [{ type: 'vector', dimensions: -1 }] : [] }
+      }),
+    },
+  })
+
   const access: PostgresAccess = {
-    observe: async (target, { passwords, commits, authenticator }): Promise<PostgresObservation> => {
+    observe: async (target, { passwords, commits, authenticator, references }): Promise<PostgresObservation> => {
       prober.set(target.host, (prober.get(target.host) ?? 0) + 1)
       try {
         const { systemIdentifier, roles, isFull, isSlow, walHangs, checksumFailures = null, ...more } = find(target)
@@ -160,6 +180,7 @@ export function createFakePostgres(): FakePostgres {
             more.hasPlatform === true && (authenticator !== undefined || more.authenticator === undefined),
           configuration: { ...more.configuration },
           ...(authenticator === undefined ? {} : { authenticator: observeLogin(more, authenticator) }),
+          ...(references === undefined ? {} : { references: findReferences(more, references) }),
           ...(more.closed ? { closed: { ...more.closed } } : {}),
         }
       } catch (error) {

@@ -33,6 +33,7 @@ import { silent } from './installation.ts'
 const withoutServices = {
   clock: { doubt: () => undefined },
   services: { image: undefined, settings: serviceSettings.parse({}) },
+  hasPgvector: () => false,
 }
 
 export const scratchFinalizer = 'example.dev/scratch'

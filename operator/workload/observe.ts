@@ -14,14 +14,13 @@ import { volumeFacts } from '../member/storage/persistent-volume.ts'
 import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import { observeServices, type ServiceFiles, type ServicesObserver } from '../service/observe.ts'
 import { childrenOfServices } from '../service/observed.ts'
-import type { ServiceInstallation } from '../service/settings.ts'
 import type { Observed } from './observed.ts'
 
 /** Of a kind whose objects are deleted by their age. */
 export type GuardedObserver = Observer & { clock: ClockGuard }
 
 /** Of a kind whose objects have services. */
-export type OwnerObserver = GuardedObserver & { services: ServiceInstallation }
+export type OwnerObserver = GuardedObserver & Pick<ServicesObserver, 'services' | 'hasPgvector'>
 
 /** What a pass knows, and the passwords and the configuration of services, which the plan does not get to see. */
 export type Observation<O extends Observed = Observed> = {

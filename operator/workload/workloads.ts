@@ -62,8 +62,9 @@ class Workloads {
     observation: Observation<O>,
     keys: InstallationKeys,
     signal: AbortSignal,
-  ): Pass & Observation<O> {
-    return { ...observation, ...this.#members.pass(key, observation.observed, keys, signal), keys }
+  ): Pass & Observation<O> & Pick<ProbedPass, 'references'> {
+    const { references } = observation.observed.services
+    return { ...observation, ...this.#members.pass(key, observation.observed, keys, signal), keys, references }
   }
 
   /** Probes and measures Postgres if that is due. @returns in how many ms to pass again; undefined: after an event only */

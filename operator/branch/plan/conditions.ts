@@ -5,7 +5,7 @@ import type { InstanceCondition, InstanceFindings } from '../../workload/plan/fi
 
 const types = conditionTypes<InstanceCondition>(
   ['Ready', 'Progressing', 'KeysAvailable', 'VolumeReady', 'CredentialsReady', 'EndpointReady'],
-  ['VolumeGrown', 'ChildrenApplied', 'ConfigurationRefused', 'RestartPending', 'ServicesReady'],
+  ['VolumeGrown', 'ChildrenApplied', 'ConfigurationRefused', 'RestartPending', 'ServicesReady', 'ServicesConfigured'],
 )
 
 export const nextConditions = (

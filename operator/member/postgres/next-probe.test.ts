@@ -83,6 +83,19 @@ describe('the next probe', () => {
     expect([1, 2, 3, 20].map(after)).toEqual([1_250, 1_500, 2_000, 61_000])
     expect(at({ facts: { ...facts, failures: 20 }, now: 1_000 })).toBe(at({ now: 1_000 }))
   })
+  test('is due soon while something is missing that services name', () => {
+    const whole = { missingSchemas: [], vector: 'installed' as const, tables: [] }
+    const finding = (changes: object) => ({
+      facts: { ...facts, answer: { ...answered, references: { digest: 'd', found: { ...whole, ...changes } } } },
+    })
+    const rare = at({})
+    expect(at(finding({}))).toBe(rare)
+    const soon = facts.at + 3_000
+    expect(at(finding({ missingSchemas: ['api'] }))).toBe(soon)
+    expect(at(finding({ vector: 'available' }))).toBe(soon)
+    expect(at(finding({ tables: [{ exists: false, missing: [], vectors: [] }] }))).toBe(soon)
+    expect(at(finding({ tables: [{ exists: true, missing: ['c'], vectors: [] }] }))).toBe(soon)
+  })
   test('is due within seconds of a suspicion, with a pause of some seconds between two', () => {
     expect(at({ suspectedAt: 2_000 })).toBe(6_000)
     expect(at({ suspectedAt: 60_000, now: 60_000 })).toBe(60_000)

@@ -4,6 +4,7 @@
  */
 
 import { createHash } from 'node:crypto'
+import type { FoundReferences } from '../../postgres/administrator.ts'
 import type { PostgresFacts } from '../observed.ts'
 
 /** Between two looks at a database at which nothing happens. */
@@ -16,8 +17,8 @@ const suspicionMs = 5_000
 const failureMs = { first: 250, most: 60_000 }
 /** A commit that hangs leaves a server process behind, so it is not tried often. */
 const hangingMs = 60_000
-/** While a role is missing that a user has to create: users often create it soon after the service. */
-const missingRoleMs = { first: 3_000, most: 60_000 }
+/** While a role, schema or table is missing that a user has to create: users often create it soon after the service. */
+const missingMs = { first: 3_000, most: 60_000 }
 /** As rarely as it ever gets where looks are slow. */
 const rarestMs = 4 * intervalMs
 
@@ -37,13 +38,21 @@ function reloadDelay(sinceIssuedMs: number): number {
 }
 
 /** A wait that grows with the time since Postgres was started. */
-const missingRoleDelay = (sinceStartMs: number): number =>
-  Math.min(missingRoleMs.most, Math.max(missingRoleMs.first, sinceStartMs / 20))
+const missingDelay = (sinceStartMs: number): number =>
+  Math.min(missingMs.most, Math.max(missingMs.first, sinceStartMs / 20))
 
-function lacksRole({ answer }: PostgresFacts): boolean {
+function lacksObjects({ answer }: PostgresFacts): boolean {
   if (answer?.state !== 'answered') return false
+  const found = answer.references?.found
+  if (found !== undefined && lacksReferences(found)) return true
   return Object.values(answer.authenticator?.anonymousRoles ?? {}).some(({ kind }) => kind === 'missing')
 }
+
+const lacksReferences = ({ missingSchemas, vector, tables }: FoundReferences): boolean =>
+  missingSchemas.length > 0 ||
+  vector === 'absent' ||
+  vector === 'available' ||
+  tables.some(({ exists, missing }) => !exists || missing.length > 0)
 
 const failureDelay = (failures: number): number =>
   failures === 0 ? 0 : Math.min(failureMs.most, failureMs.first * 2 ** (failures - 1))
@@ -82,7 +91,7 @@ export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: Pr
   if (facts.ready !== pod.ready) return now
   const sinceStartMs = now - (pod.startedAt ?? now)
   const seldom = intervalMs * (1 + 0.2 * spreadOf(key))
-  const atRest = lacksRole(facts) ? missingRoleDelay(sinceStartMs) : seldom
+  const atRest = lacksObjects(facts) ? missingDelay(sinceStartMs) : seldom
   const usually = awaited ? retryDelay(sinceStartMs) : atRest
   if (facts.slow > 0) return facts.at + slowDelay(facts.slow, usually)
   const failure = failureDelay(facts.failures ?? 0)

@@ -9,7 +9,12 @@
 
 import type { Logger } from 'pino'
 import { databaseRoles, type Passwords } from '../../../sealing/credentials.ts'
-import type { DesiredAuthenticator, PostgresObservation, PostgresTarget } from '../../postgres/administrator.ts'
+import type {
+  DesiredAuthenticator,
+  PostgresObservation,
+  PostgresTarget,
+  References,
+} from '../../postgres/administrator.ts'
 import { slowReasons } from '../../postgres/errors.ts'
 import { markOfRole } from '../../postgres/marks.ts'
 import type { PostgresAnswer, PostgresFacts } from '../observed.ts'
@@ -27,6 +32,8 @@ export type ProbeRequest = {
   mark: string | undefined
   /** The login of the service `rest` as it is to be. */
   authenticator?: DesiredAuthenticator | undefined
+  /** What the configurations of services name. */
+  references?: References | undefined
   /** Nothing in the pod sees to it that WAL can be written: the probe does. */
   commits: boolean
   /** The digest of the files that should be in force. */
@@ -88,6 +95,7 @@ export function answerOf(
     ...(authenticator === undefined || wanted === undefined
       ? {}
       : { authenticator: { ...authenticator, mark: wanted.mark } }),
+    ...(observation.references === undefined ? {} : { references: observation.references }),
     ...(observation.closed === undefined ? {} : { closed: observation.closed }),
   }
 }
@@ -126,10 +134,10 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
   const stopping = new AbortController()
 
   const take = async (request: ProbeRequest, isSuspected: boolean): Promise<PostgresAnswer> => {
-    const { key, access, target, passwords, mark, authenticator, commits, isUrgent } = request
+    const { key, access, target, passwords, mark, authenticator, references, commits, isUrgent } = request
     const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : probeTimeoutMs)
     const signal = AbortSignal.any([stopping.signal, timeout])
-    const observation = await access.observe(target, { passwords, commits, authenticator }, signal)
+    const observation = await access.observe(target, { passwords, commits, authenticator, references }, signal)
     const answer = answerOf(observation, mark, authenticator)
     return answer.state === 'answered'
       ? withLogin(request, answer, isSuspected ? undefined : answers.get(key), signal)

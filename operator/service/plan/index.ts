@@ -2,16 +2,18 @@
 import { preciseTime } from '../../../values/time.ts'
 import { applyIfChanged } from '../../children/drift.ts'
 import type { Drifts } from '../../children/drift-history.ts'
-import { conditionOf } from '../../objects/conditions.ts'
+import { conditionOf, type Finding } from '../../objects/conditions.ts'
 import { earliest } from '../../objects/earliest.ts'
 import type { Instance } from '../../objects/instance.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import type { PodSettings } from '../../pod-settings.ts'
+import type { ReferencesAnswer } from '../../postgres/administrator.ts'
 import type { ServiceAction } from '../actions.ts'
 import type { ServiceType } from '../configuration/index.ts'
 import { serviceBudgetDraft, serviceDraft, servicePolicyDraft, switchedAnnotation } from '../network.ts'
 import type { Authenticator, ObservedServices } from '../observed.ts'
+import { configuredFinding } from '../references.ts'
 import { leftovers, remove } from './leftovers.ts'
 import { reportOf, type ServicesReport } from './report.ts'
 import { type Rollout, rolloutsOf } from './rollout.ts'
@@ -26,6 +28,10 @@ type ObservedForServices = {
 
 export type ServicesPlan = ServicesReport & {
   actions: ServiceAction[]
+  /** The condition ServicesConfigured; undefined where no service names anything, or nothing is known. */
+  configured: Finding | undefined
+  /** What the configurations name is not known yet of a Postgres that answers. */
+  awaitsReferences: boolean
   /** Services are being replaced: until that is done, Postgres keeps the passwords that the old ones have. */
   holdsPasswords: boolean
   /** A service starts as soon as Postgres was seen to be in order. */
@@ -38,11 +44,13 @@ export type ServicesPlan = ServicesReport & {
 /** How soon a Secret is read again that no cache follows. */
 const keysMs = 60_000
 
-/** `mayStart`: Postgres answers and its roles are in order. `authenticator`: as it was last seen. */
+type LastSeen = { authenticator: Authenticator | undefined; references: ReferencesAnswer | undefined }
+
+/** `mayStart`: Postgres answers and its roles are in order. `authenticator` and `references`: as they were last seen. */
 export function planServices(
   observed: ObservedForServices,
   owner: Owner,
-  { mayStart, authenticator, now }: { mayStart: boolean; authenticator: Authenticator | undefined; now: number },
+  { mayStart, authenticator, references, now }: LastSeen & { mayStart: boolean; now: number },
 ): ServicesPlan {
   const { services, instance, podSettings } = observed
   const ready = conditionOf(instance.status, 'ServicesReady')
@@ -59,6 +67,9 @@ export function planServices(
   const mayRun = (type: ServiceType) => mayStart && (type !== 'rest' || hasLogin(services, authenticator))
   return {
     ...report,
+    configured: configuredOf(services, instance, references),
+    awaitsReferences:
+      !suspended && services.references !== undefined && services.references.digest !== references?.digest,
     actions: [
       ...minting(services),
       ...rollouts.flatMap(rollout => [
@@ -77,6 +88,28 @@ export function planServices(
       services.readsKeys ? now + keysMs : undefined,
     ),
   }
+}
+
+/** What was found stays until Postgres is asked again. */
+function configuredOf(
+  { requested, references, pgvectorVersions, installation }: ObservedServices,
+  { spec, status }: Instance,
+  answer: ReferencesAnswer | undefined,
+): Finding | undefined {
+  if (references === undefined) return undefined
+  if (answer?.digest !== references.digest || answer.found === undefined) {
+    const before = conditionOf(status, 'ServicesConfigured')
+    return before && { status: before.status, reason: before.reason, message: before.message }
+  }
+  return configuredFinding(
+    requested.map(({ config }) => config),
+    answer.found,
+    {
+      pgVersion: spec.pgVersion,
+      pgvectorVersions,
+      isOwnAddress: installation.settings.baseUrls.openai === undefined,
+    },
+  )
 }
 
 /** Whether the desired workload does not serve yet, and has not failed. */

@@ -238,9 +238,13 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
   const services = planServices(observed, owner, {
     mayStart: !fatal && mayStartServices(observed, answered),
     authenticator: answered?.authenticator,
+    references: answered?.references,
     now,
   })
-  const ofServices = services.finding ? { ServicesReady: services.finding } : {}
+  const ofServices = {
+    ...(services.finding ? { ServicesReady: services.finding } : {}),
+    ...(services.configured ? { ServicesConfigured: services.configured } : {}),
+  }
   return {
     ...{ members, endpoint, desired, fatal, answered, autogrown, services },
     findings: {

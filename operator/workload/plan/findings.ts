@@ -15,6 +15,7 @@ import type { Finding } from '../../objects/conditions.ts'
  * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
  * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
  * - ServicesReady: only if services are requested: whether they run, or which do not and why.
+ * - ServicesConfigured: only if services name schemas or tables: whether these exist, as last seen.
  */
 export type InstanceCondition =
   | 'Ready'
@@ -29,5 +30,6 @@ export type InstanceCondition =
   | 'ConfigurationRefused'
   | 'RestartPending'
   | 'ServicesReady'
+  | 'ServicesConfigured'
 
 export type InstanceFindings = Partial<Record<InstanceCondition, Finding>>

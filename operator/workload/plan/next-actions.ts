@@ -66,7 +66,10 @@ export function awaitsPostgres(
   {
     desired,
     services,
-  }: { desired: Pick<DesiredMember, 'restarts'>; services: Pick<Assessment['services'], 'awaitsPostgres'> },
+  }: {
+    desired: Pick<DesiredMember, 'restarts'>
+    services: Pick<Assessment['services'], 'awaitsPostgres' | 'awaitsReferences'>
+  },
 ): boolean {
   const { pod, postgres, credentials, certificate, keys } = observed
   if (pod?.address === undefined || pod.terminating) return false
@@ -86,6 +89,7 @@ export function awaitsPostgres(
     answer.closed !== undefined ||
     !answer.rolesInOrder ||
     !isLoginInOrder(observed, answer) ||
+    services.awaitsReferences ||
     answer.login === 'refused' ||
     answer.login === 'unreachable' ||
     postgres?.mark !== mark

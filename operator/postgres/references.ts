@@ -1,0 +1,99 @@
+/**
+ * Whether the schemas, tables and columns exist that the configurations of services name: one query in the application database. It reads
+ * catalogs alone, so nothing that a user made runs.
+ */
+import type { QueryConfig } from 'pg'
+import { applicationDatabase } from '../../sealing/credentials.ts'
+import type { PostgresTarget } from './connection.ts'
+import { PostgresError, slowReasons } from './errors.ts'
+import type { Sessions } from './sessions.ts'
+
+/** `schema` undefined: the table may be in any schema, since the search path decides. */
+export type TableReference = { schema: string | undefined; name: string; columns: string[]; vectorColumn: string }
+
+export type References = {
+  /** Names the rest, so that an answer can be compared with what is configured now. */
+  digest: string
+  schemas: string[]
+  /** In the order of the configuration. */
+  tables: TableReference[]
+  /** Whether the extension `vector` is needed. */
+  needsVector: boolean
+}
+
+/** `exists` false: no relation has this name. `missing`: columns that no relation of this name has. */
+export type FoundTable = {
+  exists: boolean
+  missing: string[]
+  /** Of the vector column, in each relation that has it. `dimensions`: -1 where the column accepts any. */
+  vectors: { type: string; dimensions: number }[]
+}
+
+export type FoundReferences = {
+  missingSchemas: string[]
+  /** `available`: the server has it, and the database does not. `unneeded`: it was not asked for. */
+  vector: 'unneeded' | 'installed' | 'available' | 'absent'
+  /** In the order of the tables asked for. */
+  tables: FoundTable[]
+}
+
+/** `found` undefined: the database refused to say. */
+export type ReferencesAnswer = { digest: string; found: FoundReferences | undefined }
+
+/** One row with one column, `found`: FoundReferences. A domain over a vector counts as what it is made of. */
+const query = ({ schemas, tables, needsVector }: References): QueryConfig => ({
+  text: `
+SELECT json_build_object(
+  'missingSchemas', (SELECT coalesce(json_agg(name ORDER BY place), '[]')
+    FROM unnest($1::text[]) WITH ORDINALITY AS wanted (name, place)
+    WHERE NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = wanted.name)),
+  'vector', CASE
+    WHEN NOT $3 THEN 'unneeded'
+    WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') THEN 'installed'
+    WHEN EXISTS (SELECT FROM pg_available_extensions() AS a WHERE a.name = 'vector') THEN 'available'
+    ELSE 'absent' END,
+  'tables', (SELECT coalesce(json_agg(json_build_object(
+      'exists', relations.oids IS NOT NULL,
+      'missing', (SELECT coalesce(json_agg(one), '[]') FROM unnest(wanted.columns) AS one
+        WHERE NOT EXISTS (SELECT FROM pg_attribute a
+          WHERE a.attrelid = ANY (relations.oids) AND a.attname = one AND a.attnum > 0 AND NOT a.attisdropped)),
+      'vectors', (SELECT coalesce(json_agg(json_build_object('type', coalesce(base.typname, t.typname),
+          'dimensions', CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END)), '[]')
+        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+          LEFT JOIN pg_type base ON t.typtype = 'd' AND base.oid = t.typbasetype
+        WHERE a.attrelid = ANY (relations.oids) AND a.attname = wanted."vectorColumn" AND a.attnum > 0 AND NOT a.attisdropped)
+    ) ORDER BY wanted.place), '[]')
+    FROM json_to_recordset($2::json)
+      AS wanted (place int, schema text, name text, columns text[], "vectorColumn" text)
+    CROSS JOIN LATERAL (SELECT array_agg(c.oid) AS oids FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE c.relname = wanted.name::name AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+        AND (wanted.schema IS NULL OR n.nspname = wanted.schema::name)) AS relations)
+) AS found`,
+  values: [schemas, JSON.stringify(tables.map((table, place) => ({ ...table, place }))), needsVector],
+})
+
+/** @throws PostgresError where nothing is known because the server is slow or gone; the signal's reason */
+export async function findReferences(
+  { connect }: Sessions,
+  target: PostgresTarget,
+  references: References,
+  version: number,
+  signal: AbortSignal,
+): Promise<ReferencesAnswer> {
+  const { digest } = references
+  try {
+    const work = connect(
+      target,
+      applicationDatabase,
+      signal,
+      connection => connection.rows<{ found: FoundReferences }>(query(references)),
+      version,
+    )
+    const [row] = await work
+    return { digest, found: row?.found }
+  } catch (error) {
+    // A user can close the database to everybody: that is reported elsewhere.
+    if (error instanceof PostgresError && !slowReasons.has(error.reason)) return { digest, found: undefined }
+    throw error
+  }
+}
