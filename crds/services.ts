@@ -137,13 +137,15 @@ export const serviceConfig = z
       .array(z.string().max(253))
       .max(16)
       .optional()
-      .describe('The hosts of the database to run it on, as status.instances names them. Omitted: all of them.'),
+      .describe(
+        'The hosts to run it on, as ids or nodes of status.instances: its pods are scheduled there if there is space, otherwise elsewhere. Omitted: anywhere.',
+      ),
     targetNodes: z
       .array(z.string().max(253))
       .max(16)
       .optional()
       .describe(
-        'The nodes of the database that an mcp service connects to, in this order, as status.instances names them. Omitted: all of them.',
+        'The nodes of the database that an mcp service connects to, in this order, as status.instances names them. A database has one node, so any list has the same effect as none.',
       ),
     ipAllowlist: ipAllowlist.default({ rules: [] }).describe('Who may reach the service. Without rules nobody may.'),
     mcp: mcpServiceConfig.optional().describe('The configuration of an mcp service.'),

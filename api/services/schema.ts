@@ -7,9 +7,10 @@ import { componentPath, input, output } from '../schemas/components.ts'
 import { mcpInput, mcpShape, ragInput, ragShape, restInput, restShape } from './configurations.ts'
 
 const descriptions = {
-  host_ids: 'The hosts of the database to run on. Omitted: all of them.',
+  host_ids:
+    'The hosts to run on, as ids or nodes of members of the database: pods are scheduled there if there is space, otherwise elsewhere. Omitted: anywhere. On one machine there is one host.',
   target_nodes:
-    'The nodes of the database that an `mcp` service connects to, tried in this order. Omitted: all of them, the nearest first.',
+    'The nodes of the database that an `mcp` service connects to, tried in this order. A database has one node now, so any list has the same effect as none.',
   bearer_token: 'The bearer token that clients of a `rag` service send. Returned only by a read of one object.',
   port: 'The port of the server, by the type of the service. Clients use `uri`.',
   public_domain:

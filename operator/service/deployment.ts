@@ -2,10 +2,9 @@
  * The Deployment of a service. Its name ends with a digest of the pod template and of the configuration, so that a change makes another
  * Deployment beside the old one, and neither changes while it serves. The pod meets the "restricted" Pod Security Standard.
  */
-import type { Deployment, Draft, Json } from '../../cluster/index.ts'
+import type { Deployment, Draft } from '../../cluster/index.ts'
 import { childNames, labels } from '../../crds/index.ts'
 import { canonicalQuantity } from '../../values/quantity.ts'
-import { placementOf } from '../member/pod/placement.ts'
 import { podSecurityContext, securityContext } from '../member/pod/security.ts'
 import { childLabels, childMetadata, type Owner } from '../objects/ownership.ts'
 import { digestOf } from '../objects/up-to-date.ts'
@@ -18,6 +17,7 @@ import {
 } from './configuration/index.ts'
 import { serviceComponent, servicePodLabels } from './names.ts'
 import type { RenderedPod } from './observed.ts'
+import { placementOfServices } from './placement.ts'
 
 type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>
 type Container = PodSpec['containers'][number]
@@ -38,6 +38,8 @@ type Workload = {
   pods: PodSettings
   replicas: number
   anonymousRole: string | undefined
+  /** Members of the database, by the names of their pods, and nodes, near which the pods are scheduled if possible. */
+  hostIds?: readonly string[] | undefined
 }
 
 /** The name of the Secret in a template from which the digest is taken, since the name has the digest in it. */
@@ -84,11 +86,11 @@ export function deploymentDraft(workload: Workload, digest: string): Draft<'Depl
   }
 }
 
-const podSpec = ({ image, pod, pods }: Workload, secretName: string): PodSpec => ({
+const podSpec = ({ owner, image, pod, pods, hostIds }: Workload, secretName: string): PodSpec => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
   securityContext: podSecurityContext,
-  ...placementOfServices(pods),
+  ...placementOfServices(pods, owner, hostIds),
   terminationGracePeriodSeconds: pod.terminationGracePeriodSeconds + drainSeconds,
   containers: pod.containers.map(container => containerOf(container, image, pod.writable)),
   volumes: [
@@ -96,13 +98,6 @@ const podSpec = ({ image, pod, pods }: Workload, secretName: string): PodSpec =>
     ...pod.writable.map((_, index) => ({ name: writableVolume(index), emptyDir: {} })),
   ],
 })
-
-/** Where the pods of databases may run, without what spreads those: services have a spread of their own. */
-function placementOfServices(pods: PodSettings): Json<Partial<PodSpec>> {
-  const { topologySpreadConstraints: _, affinity, ...placement } = placementOf(pods)
-  const nodeAffinity = affinity?.nodeAffinity
-  return { ...placement, ...(nodeAffinity === undefined ? {} : { affinity: { nodeAffinity } }) }
-}
 
 const writableVolume = (index: number): string => `writable-${index}`
 

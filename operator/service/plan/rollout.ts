@@ -56,8 +56,18 @@ function rolloutOf(
   if (rendering.state !== 'rendered' || image === undefined) return []
   const type = config.serviceType
   const { pod } = rendering
-  const anonymousRole = config.rest?.dbAnonRole
-  const workload = { owner, type, image, pod, pods: podSettings, replicas: settings.replicas[type], anonymousRole }
+  const { hostIds, rest } = config
+  const anonymousRole = rest?.dbAnonRole
+  const workload = {
+    owner,
+    type,
+    image,
+    pod,
+    pods: podSettings,
+    replicas: settings.replicas[type],
+    anonymousRole,
+    hostIds,
+  }
   const digest = workloadDigest(workload)
   const observed = services.objects.workloads.find(found => found.type === type && found.digest === digest)
   const progress =

@@ -1,0 +1,48 @@
+/** On which nodes the pods of a service run. Pure. */
+import type { Deployment, Json } from '../../cluster/index.ts'
+import { labels, parseMemberName } from '../../crds/index.ts'
+import { placementOf } from '../member/pod/placement.ts'
+import type { Component, Owner } from '../objects/ownership.ts'
+import type { PodSettings } from '../pod-settings.ts'
+
+type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>
+type Affinity = NonNullable<PodSpec['affinity']>
+
+/**
+ * Where the pods of databases may run, without what spreads those: services have a spread of their own. `hostIds`: members of the database
+ * and nodes, as `status.instances` names them.
+ */
+export function placementOfServices(
+  pods: PodSettings,
+  owner: Owner,
+  hostIds: readonly string[] | undefined = [],
+): Json<Partial<PodSpec>> {
+  const { topologySpreadConstraints: _, affinity: given, ...placement } = placementOf(pods)
+  const nodes = hostIds.filter(host => parseMemberName('pod', host) === undefined)
+  const affinity: Affinity = {
+    ...nodeAffinity(given?.nodeAffinity, nodes),
+    ...(nodes.length === hostIds.length ? {} : besideMembers(owner)),
+  }
+  return { ...placement, ...(Object.keys(affinity).length === 0 ? {} : { affinity }) }
+}
+
+const weight = 100
+
+/** A preference: a service must start although a host is full or gone. */
+function nodeAffinity(given: Affinity['nodeAffinity'], nodes: readonly string[]): Affinity {
+  if (nodes.length === 0) return given === undefined ? {} : { nodeAffinity: given }
+  const preferred = nodes.map(node => ({
+    weight,
+    preference: { matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] },
+  }))
+  const others = given?.preferredDuringSchedulingIgnoredDuringExecution ?? []
+  return { nodeAffinity: { ...given, preferredDuringSchedulingIgnoredDuringExecution: [...others, ...preferred] } }
+}
+
+/** By labels, so that a member may move to another node, or get another name by a restore. */
+function besideMembers(owner: Owner): Affinity {
+  const postgres: Component = 'postgres'
+  const matchLabels = { [labels.database]: owner.id, [labels.component]: postgres }
+  const podAffinityTerm = { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels } }
+  return { podAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight, podAffinityTerm }] } }
+}
