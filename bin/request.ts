@@ -2,7 +2,7 @@
 import http from 'node:http'
 import https from 'node:https'
 
-export type Request = {
+type Request = {
   method?: string | undefined
   headers?: Readonly<Record<string, string>>
   /** Sent as JSON. */

@@ -4,25 +4,21 @@
  */
 import { z } from 'zod'
 import {
+  anonymousRoleRule,
+  claimPathRule,
   embeddingTable,
   llmConfig,
   mcpServiceConfig,
+  originRule,
+  originsRule,
   ragPipeline,
   ragServiceConfig,
   restServiceConfig,
+  schemasRule,
+  tableRule,
 } from '../../crds/index.ts'
 import { both, input, output } from '../schemas/components.ts'
-import {
-  anonymousRoleRule,
-  claimPathRule,
-  jwtSecretRule,
-  originRule,
-  originsRule,
-  schemasRule,
-  textRule,
-  tokensRule,
-  usersRule,
-} from './rules.ts'
+import { jwtSecretRule, textRule, tokensRule, usersRule } from './rules.ts'
 
 const mcp = mcpServiceConfig.shape
 const rest = restServiceConfig.shape
@@ -181,31 +177,35 @@ const llmShape = output(
 )
 
 const tableExample = { table: 'documents', text_column: 'content', vector_column: 'embedding' }
-const tableConfig = z
-  .strictObject({
-    table: table.table.describe('The table to search.'),
-    text_column: table.textColumn.describe('The column with the text.'),
-    vector_column: table.vectorColumn.describe("The column with the text's embedding."),
-    id_column: table.idColumn.describe('The column that identifies a row.'),
-    filter: table.filter.describe('An SQL condition that every row found must meet.'),
-  })
-  .meta({ description: 'A table with texts and their embeddings.', example: tableExample })
-const tables = both('RAGEmbeddingTable', tableConfig, tableConfig)
+/** What kubectl has applied is shown as it is, whatever rule it breaks. */
+const tableConfig = (name: z.ZodString) =>
+  z
+    .strictObject({
+      table: name.describe('The table to search, as table or schema.table.'),
+      text_column: table.textColumn.describe('The column with the text.'),
+      vector_column: table.vectorColumn.describe("The column with the text's embedding."),
+      id_column: table.idColumn.describe('The column that identifies a row.'),
+      filter: table.filter.describe('An SQL condition that every row found must meet.'),
+    })
+    .meta({ description: 'A table with texts and their embeddings.', example: tableExample })
+const tables = both(
+  'RAGEmbeddingTable',
+  tableConfig(table.table.superRefine(textRule(tableRule))),
+  tableConfig(table.table),
+)
 
-const corsConfig = z
-  .strictObject({
-    enabled: z.boolean().describe('`true` answers requests of other origins.'),
-    allowed_origins: z
-      .array(z.string().max(300).superRefine(textRule(originRule)))
-      .max(50)
-      .optional()
-      .describe('The origins whose pages may send requests.'),
-  })
-  .meta({
-    description: 'Requests of other origins. Off by default.',
-    example: { enabled: true, allowed_origins: ['https://app.example.com'] },
-  })
-const cors = both('RAGCorsConfig', corsConfig, corsConfig)
+const corsConfig = (origin: z.ZodString) =>
+  z
+    .strictObject({
+      enabled: z.boolean().describe('`true` answers requests of other origins.'),
+      allowed_origins: z.array(origin).max(50).optional().describe('The origins whose pages may send requests.'),
+    })
+    .meta({
+      description: 'Requests of other origins. Off by default.',
+      example: { enabled: true, allowed_origins: ['https://app.example.com'] },
+    })
+const anyOrigin = z.string().max(300)
+const cors = both('RAGCorsConfig', corsConfig(anyOrigin.superRefine(textRule(originRule))), corsConfig(anyOrigin))
 
 const pipelineExample = {
   name: 'documents',
@@ -223,11 +223,11 @@ const ragExample = {
 }
 
 /** A pipeline or a service's RAG configuration, whose models come in with a key and go out without one. */
-const ragFields = <L extends z.ZodType>(llm: L) => {
+const ragFields = <L extends z.ZodType, T extends z.ZodType, C extends z.ZodType>(llm: L, table: T, cors: C) => {
   const pipelineConfig = z
     .strictObject({
       name: pipeline.name.describe('The name of the pipeline. It is part of request paths.'),
-      tables: z.array(tables.taken).min(1).max(50).describe('The tables to search.'),
+      tables: z.array(table).min(1).max(50).describe('The tables to search.'),
       description: pipeline.description.describe('What the pipeline is for.'),
       embedding_llm: llm.optional().describe("The model for embeddings. Omitted: the service's."),
       completion_llm: llm.optional().describe("The model for answers. Omitted: the service's."),
@@ -256,15 +256,15 @@ const ragFields = <L extends z.ZodType>(llm: L) => {
           }
         })
         .describe('The pipelines. No two have the same name.'),
-      cors: cors.taken.optional(),
+      cors: cors.optional(),
       token_budget: rag.tokenBudget.describe('The most tokens of an answer.'),
       top_n: rag.topN.describe('The most results to use.'),
     })
     .meta({ description: 'The configuration of a `rag` service.', example: ragExample })
   return { pipelineConfig, ragConfig }
 }
-const ragIn = ragFields(llmInput)
-const ragOut = ragFields(llmShape)
+const ragIn = ragFields(llmInput, tables.taken, cors.taken)
+const ragOut = ragFields(llmShape, tables.given, cors.given)
 input('RAGPipelineConfigInput', ragIn.pipelineConfig)
 output('RAGPipelineConfig', ragOut.pipelineConfig)
 export const ragInput = input('RAGServiceConfigInput', ragIn.ragConfig)

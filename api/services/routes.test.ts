@@ -119,6 +119,31 @@ describe('create', () => {
 })
 
 describe('read', () => {
+  test('shows what kubectl has applied, whatever rule of the API it breaks', async () => {
+    const { body } = await client.create('byhand', { services: [rag] })
+    await settle(client.cluster, 'acme', 'byhand')
+    const found = await client.cluster.get('ManagedDatabase', { namespace, name: 'byhand' })
+    const [service] = found?.spec.services ?? []
+    if (found === undefined || service?.rag === undefined) throw new Error('no rag service')
+    const [pipeline] = service.rag.pipelines
+    const tables = pipeline?.tables.map(one => ({ ...one, table: 'app.public.docs', filter: 'true) OR (true' })) ?? []
+    const broken = {
+      ...service,
+      rag: {
+        ...service.rag,
+        ...{ cors: { enabled: true, allowedOrigins: ['nowhere'] } },
+        pipelines: service.rag.pipelines.map(one => ({ ...one, tables })),
+      },
+    }
+    await client.cluster.replace('ManagedDatabase', { ...found, spec: { ...found.spec, services: [broken] } })
+    const answer = await read(body.id)
+    expect(answer.status).toBe(200)
+    expect(answer.body.services[0].rag_config).toMatchObject({
+      ...{ cors: { allowed_origins: ['nowhere'] } },
+      pipelines: [{ tables: [{ table: 'app.public.docs', filter: 'true) OR (true' }] }],
+    })
+  })
+
   test('of one object shows tokens and keys that can be read, and is not kept by caches', async () => {
     const { body } = await client.create('shown', { services: [mcp, rest, rag] })
     await serve('shown', body.id)
@@ -288,6 +313,22 @@ describe('change', () => {
         rag_config: { ...rag.rag_config, pipelines: [{ name: 'd', tables: [{ ...table, filter: 'true) OR (true' }] }] },
       },
       /^services\[0\]\.rag_config\.pipelines\[0\]\.tables\[0\]\.filter: is not one SQL condition/,
+    ],
+    [
+      'a table of another database',
+      {
+        ...rag,
+        rag_config: { ...rag.rag_config, pipelines: [{ name: 'd', tables: [{ ...table, table: 'app.public.docs' }] }] },
+      },
+      /^services\[0\]\.rag_config\.pipelines\[0\]\.tables\[0\]\.table: must be the name of a table, as table or schema\.table/,
+    ],
+    [
+      'two pipelines of one name',
+      {
+        ...rag,
+        rag_config: { ...rag.rag_config, pipelines: [1, 2].map(() => ({ name: 'd', tables: [table] })) },
+      },
+      /^services\[0\]\.rag_config\.pipelines\[1\]\.name: names another pipeline already/,
     ],
     [
       'embeddings of anthropic',

@@ -1,19 +1,14 @@
-/** What texts of a configuration must be like: each function returns the rule that a text breaks, or undefined. */
+/** What secrets of a configuration must be like; for its other texts see crds/service-rules.ts. */
 import type { z } from 'zod'
-import { reservedRoles } from '../../crds/index.ts'
-import { parseRolePath, RolePathError } from '../../values/role-path.ts'
-
-type Rule = (text: string) => string | undefined
+import type { TextRule } from '../../crds/index.ts'
 
 /** A check for `superRefine`. What a text holds may be secret, so that no message repeats it. */
 export const textRule =
-  (rule: Rule) =>
+  (rule: TextRule) =>
   (text: string, context: z.RefinementCtx): void => {
     const message = rule(text)
     if (message !== undefined) context.addIssue({ code: 'custom', message })
   }
-
-const parts = (text: string): string[] => text.split(',').map(part => part.trim())
 
 const hasTwice = (texts: readonly string[]): boolean => new Set(texts).size < texts.length
 
@@ -21,7 +16,7 @@ const mostTokens = 32
 /** What can stand in an Authorization header (RFC 6750, section 2.1). */
 const token = /^[A-Za-z0-9\-._~+/]{1,511}=*$/
 
-export const tokensRule: Rule = text => {
+export const tokensRule: TextRule = text => {
   // Not trimmed: a token with a space would be another than the one that was sent.
   const tokens = text.split(',')
   if (tokens.length > mostTokens) return `must hold at most ${mostTokens} tokens`
@@ -34,7 +29,7 @@ const mostUsers = 100
 const username = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$/
 const isPassword = (text: string): boolean => Buffer.byteLength(text) >= 8 && Buffer.byteLength(text) <= 1024
 
-export const usersRule: Rule = text => {
+export const usersRule: TextRule = text => {
   const pairs = text.split(',')
   if (pairs.length > mostUsers) return `must hold at most ${mostUsers} users`
   const users = pairs.map(pair => /^([^:]+):(.*)$/s.exec(pair.trim()) ?? [])
@@ -44,47 +39,6 @@ export const usersRule: Rule = text => {
   return hasTwice(users.map(([, name]) => String(name))) ? 'must not hold a username twice' : undefined
 }
 
-const longestName = 63
-
-/** What Postgres keeps for itself. */
-const isReservedSchema = (name: string): boolean => name.startsWith('pg_') || name === 'information_schema'
-
-export const schemasRule: Rule = text => {
-  const names = parts(text)
-  if (names.includes('')) return 'must be names of schemas separated by commas, none of them empty'
-  if (names.some(name => name.includes('\0') || Buffer.byteLength(name) > longestName))
-    return `must hold names of at most ${longestName} bytes`
-  if (hasTwice(names)) return 'must not name a schema twice'
-  const reserved = names.find(isReservedSchema)
-  return reserved === undefined ? undefined : `must not name ${reserved}, which is Postgres's own`
-}
-
-export const anonymousRoleRule: Rule = name =>
-  reservedRoles.some(reserved => reserved === name) || name.startsWith('pg_') || name.startsWith('espalier_')
-    ? `must be a role of your own: it must not be pg_*, espalier_* or one of ${reservedRoles.join(', ')}`
-    : undefined
-
-const origin = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#,@*]+$/i
-
-export const originRule: Rule = text =>
-  text === '*' || origin.test(text) ? undefined : 'must be an origin, for example https://app.example.com, or *'
-
-export const originsRule: Rule = text =>
-  parts(text).every(one => originRule(one) === undefined)
-    ? undefined
-    : 'must be origins separated by commas, for example https://app.example.com, or *'
-
-/** The path to the claim that names the role, as `rest` reads it. */
-export const claimPathRule: Rule = text => {
-  try {
-    parseRolePath(text)
-    return undefined
-  } catch (error) {
-    if (error instanceof RolePathError) return error.message
-    throw error
-  }
-}
-
 /** A public key used as a passphrase would let anyone who knows it sign tokens. */
-export const jwtSecretRule: Rule = text =>
+export const jwtSecretRule: TextRule = text =>
   text.includes('-----BEGIN ') ? 'must not be a key in PEM form: give it as a JSON Web Key' : undefined

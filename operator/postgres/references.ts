@@ -22,7 +22,7 @@ export type References = {
 }
 
 /** `exists` false: no relation has this name. `missing`: columns that no relation of this name has. */
-export type FoundTable = {
+type FoundTable = {
   exists: boolean
   missing: string[]
   /** Of the vector column, in each relation that has it. `dimensions`: -1 where the column accepts any. */

@@ -34,6 +34,7 @@ import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import { type Rendering, renderService, type ServiceInput, type ServiceType } from './configuration/index.ts'
 import { tokenDigest } from './configuration/token-digest.ts'
+import { faultsOf } from './faults.ts'
 import { loginOf } from './login.ts'
 import { parseWorkloadName, serviceComponent, typeOfAddress } from './names.ts'
 import {
@@ -101,6 +102,7 @@ export async function observeServices(observer: ServicesObserver, request: Servi
       ...{ isClockTrusted, login },
       requested: rendered.map(({ service }) => service),
       references,
+      faults: await faultsOf(configs),
       pgvectorVersions: references?.needsVector ? await withPgvector(observer.hasPgvector) : [],
       route: await routeOf(observer, request, objects),
       readsKeys: rendered.some(({ isLive }) => isLive),

@@ -8,7 +8,7 @@ import type {
   Secret,
   Service,
 } from '../../cluster/index.ts'
-import type { PgVersion, ServiceConfig } from '../../crds/index.ts'
+import type { ConfigurationFault, PgVersion, ServiceConfig } from '../../crds/index.ts'
 import type { HttpRoute } from '../../routes/route.ts'
 import type { MintedField } from '../../sealing/service-keys.ts'
 import type { AuthenticatorObservation, References } from '../postgres/administrator.ts'
@@ -94,6 +94,8 @@ export type ObservedServices = {
   isClockTrusted: boolean
   /** What the configurations name in the database. */
   references: References | undefined
+  /** What breaks a rule in the configurations, which the API would have refused. */
+  faults: readonly ConfigurationFault[]
   /** The versions whose images have pgvector, where a service needs it. */
   pgvectorVersions: readonly PgVersion[]
   /** A Secret with keys that no cache follows: it is read again after a while. */
@@ -108,6 +110,7 @@ export const noServiceObjects: ServiceObjects = {
 export const noServices = (installation: ServiceInstallation): ObservedServices => ({
   ...{ installation, requested: [], objects: noServiceObjects, pods: [], address: undefined, route: undefined },
   ...{ login: undefined, isClockTrusted: true, readsKeys: false, references: undefined, pgvectorVersions: [] },
+  faults: [],
 })
 
 /** All objects that an apply may change. */

@@ -22,7 +22,7 @@ const found = (changes: Partial<FoundReferences> = {}): FoundReferences => ({
   ...{ missingSchemas: [], vector: 'installed', tables: [whole] },
   ...changes,
 })
-const around = { pgVersion: '17', pgvectorVersions: ['18', '16'], isOwnAddress: true } as const
+const around = { faults: [], pgVersion: '17', pgvectorVersions: ['18', '16'], isOwnAddress: true } as const
 const findingOf = (changes: Partial<FoundReferences>, configs = [rest, rag]) =>
   configuredFinding(configs, found(changes), around)
 
@@ -123,10 +123,19 @@ describe('what was found', () => {
     expect(configuredFinding([rag], seen, { ...around, isOwnAddress: false })).toMatchObject({ status: 'True' })
   })
 
+  test('is not waited for where a configuration breaks a rule', () => {
+    const faults = [{ type: 'rag', field: 'pipelines[0].tables[0].filter', rule: 'must be one SQL condition' }] as const
+    expect(configuredFinding([rag], undefined, { ...around, faults })).toEqual({
+      ...{ status: 'False', reason: 'WrongConfiguration' },
+      message: 'rag: pipelines[0].tables[0].filter must be one SQL condition',
+    })
+    expect(configuredFinding([rag], undefined, around)).toBeUndefined()
+  })
+
   test('names some faults, and how many more there are', () => {
     const tables = Array.from({ length: 7 }, (_, index) => ({ ...docs, table: `t${index}` }))
     const missing = tables.map(() => ({ exists: false, missing: [], vectors: [] }))
-    const { reason, message } = configuredFinding([ragOf(tables)], found({ tables: missing }), around)
+    const { reason, message = '' } = configuredFinding([ragOf(tables)], found({ tables: missing }), around) ?? {}
     expect(reason).toBe('UnknownTable')
     expect(message).toContain('there is no table t4')
     expect(message).not.toContain('there is no table t5')

@@ -1,5 +1,5 @@
 /** What the configurations of services name in the database, and what of it is missing or wrong there. Pure. */
-import { missingPgvector, type PgVersion, type ServiceConfig } from '../../crds/index.ts'
+import { type ConfigurationFault, missingPgvector, type PgVersion, type ServiceConfig } from '../../crds/index.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { digestOf } from '../objects/up-to-date.ts'
 import type { FoundReferences, References, TableReference } from '../postgres/administrator.ts'
@@ -60,6 +60,8 @@ const knownDimensions: Readonly<Record<string, number>> = {
 type Fault = { reason: string; message: string }
 
 type Circumstances = {
+  /** What breaks a rule, whatever the database has. */
+  faults: readonly ConfigurationFault[]
   pgVersion: PgVersion
   /** The major versions whose images have pgvector, as far as it is known. */
   pgvectorVersions: readonly PgVersion[]
@@ -67,24 +69,30 @@ type Circumstances = {
   isOwnAddress: boolean
 }
 
-/** The condition ServicesConfigured. */
+/** The condition ServicesConfigured. `found` undefined: the database was not asked. */
 export function configuredFinding(
   configs: readonly ServiceConfig[],
-  found: FoundReferences,
+  found: FoundReferences | undefined,
   circumstances: Circumstances,
-): Finding {
+): Finding | undefined {
   const { rest, rag } = partsOf(configs)
   const faults = [
-    ...(rest === undefined ? [] : found.missingSchemas.map(unknownSchema)),
-    ...(rag === undefined ? [] : faultsOfRag(rag, found, circumstances)),
+    ...circumstances.faults.map(brokenRule),
+    ...(rest === undefined || found === undefined ? [] : found.missingSchemas.map(unknownSchema)),
+    ...(rag === undefined || found === undefined ? [] : faultsOfRag(rag, found, circumstances)),
   ]
   const [first] = faults
-  if (first === undefined) return yes('Found', 'the schemas, tables and columns that services name exist')
+  if (first === undefined) return found && yes('Found', 'the schemas, tables and columns that services name exist')
   const hidden = faults.length - shownFaults
   const more = hidden > 0 ? `; and ${hidden} more` : ''
   const shown = faults.slice(0, shownFaults).map(({ message }) => message)
   return no(first.reason, `${shown.join('; ')}${more}`)
 }
+
+const brokenRule = ({ type, field, rule }: ConfigurationFault): Fault => ({
+  reason: 'WrongConfiguration',
+  message: `${type}: ${field} ${rule}`,
+})
 
 const unknownSchema = (name: string): Fault => ({
   reason: 'UnknownSchema',

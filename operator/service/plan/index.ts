@@ -92,24 +92,23 @@ export function planServices(
 
 /** What was found stays until Postgres is asked again. */
 function configuredOf(
-  { requested, references, pgvectorVersions, installation }: ObservedServices,
+  { requested, references, faults, pgvectorVersions, installation }: ObservedServices,
   { spec, status }: Instance,
   answer: ReferencesAnswer | undefined,
 ): Finding | undefined {
   if (references === undefined) return undefined
-  if (answer?.digest !== references.digest || answer.found === undefined) {
-    const before = conditionOf(status, 'ServicesConfigured')
-    return before && { status: before.status, reason: before.reason, message: before.message }
-  }
-  return configuredFinding(
+  const found = answer?.digest === references.digest ? answer.found : undefined
+  const finding = configuredFinding(
     requested.map(({ config }) => config),
-    answer.found,
+    found,
     {
-      pgVersion: spec.pgVersion,
-      pgvectorVersions,
+      ...{ faults, pgVersion: spec.pgVersion, pgvectorVersions },
       isOwnAddress: installation.settings.baseUrls.openai === undefined,
     },
   )
+  if (finding !== undefined) return finding
+  const before = conditionOf(status, 'ServicesConfigured')
+  return before && { status: before.status, reason: before.reason, message: before.message }
 }
 
 /** Whether the desired workload does not serve yet, and has not failed. */
