@@ -242,6 +242,9 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       expect(rules.map(({ alert }: Rendered) => alert)).toEqual([
         'EspalierServiceRestarting',
         'EspalierGatewayServiceErrors',
+        'EspalierGatewayServicesSlow',
+        'EspalierServicesFailed',
+        'EspalierServicesMisconfigured',
         'EspalierDatabasesDegraded',
       ])
       const https = { port: 8443, maxConnections: 1, placeholder: { cert: '', key: '' } }
@@ -250,9 +253,12 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       })
       const backends = [...configuration.matchAll(/^backend (services-\w+)/gm)].map(([, name]) => name)
       expect(backends).toEqual(['services-mcp', 'services-rest', 'services-rag'])
+      const code = readFileSync(join(import.meta.dirname, '../operator/managed-database/metrics.ts'), 'utf8')
+      for (const { alert, expr } of rules)
+        for (const [name] of expr.matchAll(/\bespalier_[a-z_]+/g)) expect(code, alert).toContain(`'${name}'`)
       for (const { alert, expr, labels, annotations } of rules) {
         expect(expr.split('(').length, alert).toBe(expr.split(')').length)
-        expect(['warning', 'critical'], alert).toContain(labels.severity)
+        expect(['info', 'warning', 'critical'], alert).toContain(labels.severity)
         expect(annotations.description.length, alert).toBeGreaterThan(20)
       }
     })

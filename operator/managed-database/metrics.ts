@@ -1,11 +1,13 @@
 /** Metrics of databases: their number by phase, and the duration of operations. */
 import { Gauge, Histogram } from 'prom-client'
 import type { Metrics } from '../../controller/index.ts'
-import { databasePhases, type ManagedDatabase } from '../../crds/index.ts'
+import { databasePhases, type ManagedDatabase, serviceTypes } from '../../crds/index.ts'
 import { checksumFailures, conditionOf } from '../objects/conditions.ts'
 import type { EndedOperation } from './report.ts'
 
 type DatabaseMetrics = { ended(operation: EndedOperation): void; stop(): void }
+
+const serviceStates = ['pending', 'running', 'failed'] as const
 
 const seconds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800]
 
@@ -43,6 +45,26 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
       retained.set(databases().filter(isHeld).length)
     },
   })
+  const services: Gauge<'type' | 'state'> = new Gauge({
+    name: 'espalier_services',
+    help: 'Services of databases by type and state',
+    labelNames: ['type', 'state'],
+    registers: [registry],
+    collect: () => {
+      for (const type of serviceTypes) for (const state of serviceStates) services.set({ type, state }, 0)
+      for (const { status } of databases())
+        for (const { serviceType: type, state } of status?.services ?? []) services.inc({ type, state })
+    },
+  })
+  const misconfigured: Gauge = new Gauge({
+    name: 'espalier_databases_with_misconfigured_services',
+    help: 'Databases of which a service names something that does not exist, or breaks a rule (ServicesConfigured)',
+    registers: [registry],
+    collect: () => {
+      const isWrong = ({ status }: ManagedDatabase) => conditionOf(status, 'ServicesConfigured')?.status === 'False'
+      misconfigured.set(databases().filter(isWrong).length)
+    },
+  })
   const operations = new Histogram({
     name: 'espalier_operation_duration_seconds',
     help: 'Operations on databases, by what they were and how they ended',
@@ -56,6 +78,8 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
       registry.removeSingleMetric('espalier_databases')
       registry.removeSingleMetric('espalier_databases_with_checksum_failures')
       registry.removeSingleMetric('espalier_databases_with_held_retention')
+      registry.removeSingleMetric('espalier_services')
+      registry.removeSingleMetric('espalier_databases_with_misconfigured_services')
       registry.removeSingleMetric('espalier_operation_duration_seconds')
     },
   }
