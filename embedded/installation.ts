@@ -268,7 +268,7 @@ async function startRecords({ logger, teardown }: Start, store: Store, runtime: 
 }
 
 async function startControllers(
-  { settings: { listenHost, ports }, logger, teardown }: Start,
+  { settings: { listenHost, ports, providers }, logger, teardown }: Start,
   store: Store,
   options: Pick<OperatorOptions, 'otherChecks' | 'otherFigures' | 'hasPgvector'>,
 ): Promise<void> {
@@ -279,6 +279,7 @@ async function startControllers(
         postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])),
         services: servicesImage,
       },
+      services: { baseUrls: providers },
       leaderElection: false,
       http: { host: listenHost, port: ports.last },
       certificates: { gateway: gatewayNames },

@@ -23,6 +23,16 @@ describe('settings of an embedded installation', () => {
     expect(settings.runAs).toEqual({ name: 'postgres', uid: 101, gid: 104 })
   })
 
+  test('providers of models are where the variables say', () => {
+    expect(readSettings({}, false, passwd).providers).toEqual({})
+    const url = 'http://127.0.0.1:11434/v1'
+    expect(readSettings({ ESPALIER_OPENAI_URL: url }, false, passwd).providers).toEqual({ openai: url })
+    for (const text of ['127.0.0.1:11434', 'file:///etc/passwd', 'https://user:secret@ x'])
+      expect(() => readSettings({ ESPALIER_VOYAGE_URL: text }, false, passwd)).toThrow(
+        /^ESPALIER_VOYAGE_URL must be an http or https URL of at most 300 characters$/,
+      )
+  })
+
   test('the variables win', () => {
     const environment = {
       ESPALIER_HOME: '/x',
@@ -41,6 +51,7 @@ describe('settings of an embedded installation', () => {
       ports: { first: 20, last: 30 },
       runAs: { name: 'nobody', uid: 65534, gid: 65534 },
       pool: false,
+      providers: {},
     })
   })
 

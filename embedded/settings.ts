@@ -25,7 +25,12 @@ export type Settings = {
   runAs?: { uid: number; gid: number; name: string } | undefined
   /** Whether to make a file system for copies that share blocks where the home's own cannot (runtime/pool/). */
   pool: boolean
+  /** Where providers of models are, for `mcp` and `rag` beside databases, if not at their public addresses. */
+  providers: Partial<Record<ModelProvider, string>>
 }
+
+const modelProviders = ['openai', 'anthropic', 'voyage'] as const
+type ModelProvider = (typeof modelProviders)[number]
 
 /** How many ports after the first are ours where the range names only its first. */
 const defaultRangeLength = 1000
@@ -45,12 +50,26 @@ export function readSettings(
     ports: rangeOf(environment.ESPALIER_PORTS || '15432'),
     runAs: isRoot ? userToRunAs(environment.ESPALIER_USER, passwd()) : undefined,
     pool: poolOf(environment.ESPALIER_POOL || 'auto'),
+    providers: providersOf(environment),
   }
 }
 
 function listenHostOf(text: string): Settings['listenHost'] {
   if (text === '127.0.0.1' || text === '0.0.0.0') return text
   throw new EmbeddedError(`ESPALIER_LISTEN must be 127.0.0.1 or 0.0.0.0, not ${JSON.stringify(text)}`)
+}
+
+function providersOf(environment: NodeJS.ProcessEnv): Settings['providers'] {
+  const given = modelProviders.flatMap(provider => {
+    const variable = `ESPALIER_${provider.toUpperCase()}_URL`
+    const text = environment[variable]
+    if (text === undefined || text === '') return []
+    if (!/^https?:$/.test(URL.parse(text)?.protocol ?? '') || text.length > 300)
+      // The URL may hold a password.
+      throw new EmbeddedError(`${variable} must be an http or https URL of at most 300 characters`)
+    return [[provider, text] as const]
+  })
+  return Object.fromEntries(given)
 }
 
 function portOf(variable: string, text: string): number {

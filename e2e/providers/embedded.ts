@@ -18,10 +18,15 @@ import type { Provider } from './provider.ts'
 /** `home` is where the installation keeps everything. */
 export type EmbeddedProvider = Provider & { home: string }
 
-/** `ports`: how many databases there can be. `prepare` is called with the home before anything is in it. */
+/**
+ * `ports`: how many databases there can be. `prepare` is called with the home before anything is in it. `ownPostgres`: Postgres is installed in
+ * the home, with the extensions that are there. `variables`: further ones of the environment.
+ */
 export async function startEmbedded({
   ports = 20,
   prepare = async (_home: string) => {},
+  ownPostgres = false,
+  variables = {},
 } = {}): Promise<EmbeddedProvider> {
   const home = await mkdtemp(join(postgresDirectory, 'espalier-e2e-'))
   await prepare(home)
@@ -32,12 +37,13 @@ export async function startEmbedded({
     ESPALIER_HTTPS_PORT: String(range.first + 1),
     ESPALIER_PORTS: `${range.first + 2}-${range.last}`,
     ESPALIER_POOL: process.env.ESPALIER_POOL ?? 'off',
+    ...variables,
   }
   const logger = pino({ level: process.env.ESPALIER_LOG ?? 'error' }, pino.destination(2))
   const settings = readSettings(environment)
   const shared = { home: installationHome(settings.runAs), owner: settings.runAs }
   const images = withServicesImage(createPostgresImages(shared), { ...shared, names: pathsOf(home).serviceNames })
-  const installation = await startInstallation(settings, logger, images)
+  const installation = await startInstallation(settings, logger, ownPostgres ? undefined : images)
   const cluster = installation.store.connect('kubectl')
   const token = (tenant = 'e2e', claims = {}) => mintToken(home, { tenant, subject: 'e2e', expiresIn: 3600, claims })
 
