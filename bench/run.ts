@@ -13,6 +13,7 @@ const benchmarks = [
   'gateway-http',
   'gateway-haproxy',
   'gateway-https',
+  'gateway-silent',
   'gateway-logins',
   'gateway-flood',
   'informer',

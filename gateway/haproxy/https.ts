@@ -81,6 +81,7 @@ type Options = { paths: Paths; host: string; proxyProtocolFrom: readonly string[
 export const httpsSections = (options: Options): string[][] => [defaults(), frontend(options), backends()]
 
 const badRequest = malformedRequest('the request is malformed, or its header is too large')
+const failed: HttpRefusal = { status: 500, message: 'the gateway failed' }
 
 const defaults = (): string[] => [
   'defaults services',
@@ -102,12 +103,13 @@ const defaults = (): string[] => [
   '    option http-no-delay',
   '    option dontlognull',
   '    option http-ignore-probes',
-  // Also for a body that was cut off (body-limits.ts).
-  `    http-error status 400 ${answer(badRequest, bodyFailures.bodyOr(badRequest))}`,
+  // Also for a body that was cut off (body-limits.ts). HAProxy 2.6 answers 400 there; other versions may answer 500.
+  ...[badRequest, failed].map(
+    each => `    http-error status ${each.status} ${answer(each, bodyFailures.bodyOr(each))}`,
+  ),
   httpError(slowBody),
   httpError(tooManyRequests),
   httpError({ status: 501, message: 'the gateway does not support this request' }),
-  httpError({ status: 500, message: 'the gateway failed' }),
 ]
 
 function frontend(options: Options): string[] {
