@@ -166,6 +166,24 @@ test('a service of a suspended database answers 503, and serves again after the 
   await servesAgain()
 })
 
+test('no request fails while a service is replaced by a change, nor while passwords are rotated', async () => {
+  await query(await api.connection(database.id), "INSERT INTO fruit VALUES (2, 'plum')")
+  const loads = loadBoth()
+  const rest = { service_type: 'rest', rest_config: { ...restConfig, max_rows: 1 } }
+  const { status, body } = await api.change(database.id, { services: [{ service_type: 'mcp' }, rest] })
+  expect(status, JSON.stringify(body)).toBe(200)
+  await eventually('the change', async () => (await requestsTo(database, fetching).rest()) === 1)
+  await untilRunning(api, database.id)
+  for (const role of ['app', 'app_read_only']) {
+    const path = `/databases/${database.id}/roles/${role}/rotate-password`
+    expect((await api.call('POST', path, undefined, { prefer: 'wait=60' })).status).toBe(204)
+    await untilRunning(api, database.id)
+  }
+  expect(await stopAll(loads)).toEqual([])
+  for (const { count } of loads) expect(count()).toBeGreaterThan(10)
+  await servesAgain()
+}, 120_000)
+
 test('a service that is left out is removed, and its allowlist closes the other', async () => {
   const rest = { service_type: 'rest', ip_allowlist: { rules: [] }, rest_config: restConfig }
   const { status, body } = await api.change(database.id, { services: [rest] })
