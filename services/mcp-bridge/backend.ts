@@ -1,6 +1,8 @@
 /**
  * The tool server as sessions see it: a connection for each, over one subprocess (ADR 0047). It finds out whether the server tells connections apart, and stands in for what a server that does not cannot do.
  */
+import { setTimeout as startTimer } from 'node:timers'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { callerField, closedMethod, connectionField } from '../mcp-protocol/bridge-fields.ts'
 import type { JsonObject } from '../mcp-protocol/json.ts'
@@ -58,6 +60,7 @@ export class Backend {
   #waiting: (() => void)[] = []
   #tools: Promise<ReadonlyMap<string, KnownTool>> | undefined
   #lastModern = 0
+  #isStopping = false
 
   constructor(settings: BackendSettings, events: BackendEvents, logger: Logger) {
     this.#settings = settings
@@ -72,6 +75,7 @@ export class Backend {
         onDown: () => {
           this.#known = { kind: 'starting' }
           this.#tools = undefined
+          if (this.#isStopping) this.#wake()
         },
         onUnaddressed: message => this.#onUnaddressed(message),
       },
@@ -81,6 +85,23 @@ export class Backend {
 
   start(): void {
     this.#main.subprocess.start()
+  }
+
+  /** Ends what would go on by itself, and resolves once nothing is under way or the time is up. */
+  async settled(withinMs: number): Promise<void> {
+    this.#isStopping = true
+    this.#wake()
+    const exchanges = [this.#main, this.#modern.current].flatMap(link => (link === undefined ? [] : [link.exchange]))
+    for (const exchange of exchanges) exchange.endListeners()
+    if (this.#known.kind === 'starting') return
+    const late = setTimeout(withinMs, undefined, { ref: false })
+    await Promise.race([late, Promise.all(exchanges.map(exchange => exchange.settled()))])
+    // The last answer is on its way to its client's stream.
+    await setImmediate()
+  }
+
+  #wake(): void {
+    for (const go of this.#waiting.splice(0)) go()
   }
 
   async stop(): Promise<void> {
@@ -140,7 +161,7 @@ export class Backend {
     const fields = this.#known.kind === 'multiplexed' ? { [connectionField]: this.#shared.connection } : {}
     exchange.notify({ kind: 'notification', method: 'notifications/initialized', params: {} }, fields)
     await this.#repeat()
-    for (const go of this.#waiting.splice(0)) go()
+    this.#wake()
   }
 
   /** What sessions had said to the process before this one. */
@@ -173,8 +194,9 @@ export class Backend {
   async #ready(): Promise<void> {
     if (this.#main.subprocess.state !== 'running') throw notRunning()
     if (this.#known.kind !== 'starting') return
+    if (this.#isStopping) throw notRunning()
     await new Promise<void>(resolve => {
-      const timer = setTimeout(resolve, initializeTimeoutMs)
+      const timer = startTimer(resolve, initializeTimeoutMs)
       this.#waiting.push(() => {
         clearTimeout(timer)
         resolve()

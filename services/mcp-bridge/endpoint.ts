@@ -31,7 +31,8 @@ import { empty, insufficientScope, streamAnswer, withHeaders } from './answers.t
 import type { Backend } from './backend.ts'
 import type { BridgeCallerAt } from './callers.ts'
 import { BridgeRefusal } from './errors.ts'
-import type { Session, Sessions } from './session.ts'
+import type { Replicas } from './replicas.ts'
+import { type Session, type Sessions, unknownSession } from './session.ts'
 import type { Watchers } from './watchers.ts'
 
 const sessionHeader = 'mcp-session-id'
@@ -42,7 +43,9 @@ type EndpointParts = {
   readonly backend: Backend
   readonly sessions: Sessions
   readonly watchers: Watchers
+  readonly replicas: Replicas
   readonly streamLimits: StreamLimits
+  readonly maximumBodyBytes: number
 }
 
 type Asked = {
@@ -78,6 +81,25 @@ export class Endpoint {
 
   /** @throws BridgeRefusal, HttpError */
   async answer(asked: Asked): Promise<HttpResponse> {
+    return (await this.#answerElsewhere(asked)) ?? this.#answerHere(asked)
+  }
+
+  /** The whole of a session is in one process. @returns undefined if it is this one */
+  async #answerElsewhere({ head, body, signal }: Asked): Promise<HttpResponse | undefined> {
+    const { replicas } = this.#parts
+    const id = head.headers[sessionHeader]
+    const owner = id === undefined ? undefined : replicas.ownerOfSession(id, head)
+    if (owner === undefined) return undefined
+    const answer = await replicas.forward(owner, {
+      head,
+      body: await readBody(body, this.#parts.maximumBodyBytes),
+      signal,
+    })
+    if (answer === undefined) throw unknownSession()
+    return answer
+  }
+
+  async #answerHere(asked: Asked): Promise<HttpResponse> {
     switch (asked.head.method) {
       case 'POST':
         return this.#post(asked)
@@ -96,7 +118,8 @@ export class Endpoint {
       throw new BridgeRefusal({ status: 415 }, 'Content-Type must be application/json')
     const version = head.headers['mcp-protocol-version']?.trim()
     const isModern = isModernVersion(version)
-    const parsed = parseMessages(messageTextOf(await readBody(body)))
+    const bytes = await readBody(body, this.#parts.maximumBodyBytes)
+    const parsed = parseMessages(messageTextOf(bytes))
     if (parsed.kind === 'no JSON')
       return badRequest({ kind: 'parse error', problem: parsed.problem ?? 'the body is not valid JSON' }, isModern)
     if (parsed.kind === 'batch') return this.#batch(asked, parsed.messages, isModern)
@@ -111,15 +134,24 @@ export class Endpoint {
       return badRequest({ kind: 'invalid request', problem: 'there are no requests to a client' }, isModern)
     try {
       checkModernRequest(message, head.headers)
-      return await this.#modern(asked, message)
+      return (await this.#modernElsewhere(asked, message, bytes)) ?? (await this.#modern(asked, message))
     } catch (error) {
       if (error instanceof ProtocolError) return badRequest(error.fault, true, id)
       throw error
     }
   }
 
-  async #modern(asked: Asked, message: RequestMessage): Promise<HttpResponse> {
-    const { backend } = this.#parts
+  /** @returns undefined if nothing that it names is in the memory of another replica that is there */
+  async #modernElsewhere(asked: Asked, message: RequestMessage, body: Buffer): Promise<HttpResponse | undefined> {
+    const { replicas } = this.#parts
+    const { head, signal } = asked
+    const owner = replicas.ownerOf(message, head)
+    return owner && replicas.forward(owner, { head, body, signal })
+  }
+
+  async #modern(asked: Asked, said: RequestMessage): Promise<HttpResponse> {
+    const { backend, replicas } = this.#parts
+    const message = replicas.inward(said)
     const { caller, signal, metadataUrl, head } = asked
     if (message.method === 'initialize')
       return json(404, writeMessage(errorResponse(message.id, methodNotFound, 'Method not found')))
@@ -128,7 +160,11 @@ export class Endpoint {
     const tool = await backend.toolOf(message)
     const { arguments: args } = message.params
     if (tool !== undefined) checkArguments(head.headers, tool.inputSchema, isObject(args) ? args : {})
-    const run = (onMessage: (message: Message) => void) => backend.modern(caller, message, onMessage, signal)
+    const run = async (onMessage: (message: Message) => void) =>
+      replicas.answer(
+        message,
+        await backend.modern(caller, message, notice => onMessage(replicas.notice(notice)), signal),
+      )
     return this.#run({ asked, session: undefined, run, statusOf: modernStatus })
   }
 

@@ -1,7 +1,7 @@
 /** What the bridge refuses or fails with, one class for each kind; the texts are written for whoever asked. */
 
 type RefusalKind =
-  | { readonly status: 400 | 403 | 404 | 405 | 406 | 409 | 413 | 415 | 429 | 500 | 503 }
+  | { readonly status: 400 | 403 | 404 | 405 | 406 | 409 | 413 | 415 | 429 | 500 | 502 | 503 }
   /** `isMissing`: no token came; what is wrong with one that came is not told. */
   | { readonly status: 401; readonly isMissing: boolean }
 

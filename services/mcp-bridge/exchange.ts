@@ -64,6 +64,7 @@ export class Exchange {
   readonly #owners = new Map<string, Owner>()
   /** By the id that the client was told, and by connection and the id that the subprocess chose. */
   readonly #asked = new Map<string, Asked>()
+  readonly #idle: (() => void)[] = []
   #lastId = 0
 
   constructor(settings: ExchangeSettings) {
@@ -78,6 +79,19 @@ export class Exchange {
     let count = 0
     for (const one of this.#pending.values()) if (one.owner === owner) count += 1
     return count
+  }
+
+  /** Resolves once nothing is under way. */
+  async settled(): Promise<void> {
+    if (this.#pending.size > 0) await new Promise<void>(resolve => this.#idle.push(resolve))
+  }
+
+  /** Answers those that listen, who have no other end. */
+  endListeners(): void {
+    for (const { ownId, message } of [...this.#pending.values()]) {
+      if (message.method !== 'subscriptions/listen') continue
+      this.#finish(ownId, { result: { resultType: 'complete', _meta: { [subscriptionKey]: message.id } } })
+    }
   }
 
   open(owner: Owner): void {
@@ -168,10 +182,7 @@ export class Exchange {
 
   #receiveResponse({ id, outcome }: ResponseMessage): void {
     const one = typeof id === 'number' ? this.#pending.get(id) : undefined
-    if (one === undefined) return
-    this.#pending.delete(one.ownId)
-    clearTimeout(one.timer)
-    one.resolve({ kind: 'response', id: one.message.id, outcome: this.#inClientsTerms(outcome, one) })
+    if (one !== undefined) this.#finish(one.ownId, this.#inClientsTerms(outcome, one))
   }
 
   /** What was sent under the bridge's own names in a result: the end of a subscription names its request. */
@@ -250,10 +261,15 @@ export class Exchange {
   }
 
   #settle(ownId: number, error: { readonly code: number; readonly message: string }): void {
+    this.#finish(ownId, { error: { code: error.code, message: error.message } })
+  }
+
+  #finish(ownId: number, outcome: ResponseOutcome): void {
     const one = this.#pending.get(ownId)
     if (one === undefined) return
     this.#pending.delete(ownId)
     clearTimeout(one.timer)
-    one.resolve(errorResponse(one.message.id, error.code, error.message))
+    one.resolve({ kind: 'response', id: one.message.id, outcome })
+    if (this.#pending.size === 0) for (const go of this.#idle.splice(0)) go()
   }
 }

@@ -4,7 +4,8 @@ import type { Logger } from 'pino'
 import { version } from '../../server/version.ts'
 import { json, jsonError, wrongMethod } from '../http/json-answers.ts'
 import { closeServer, listen } from '../http/listen.ts'
-import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
+import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
+import { envelopeBytes, Peers } from '../http/peers/index.ts'
 import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
 import { followTls } from '../http/tls.ts'
@@ -16,6 +17,7 @@ import { Endpoint } from './endpoint.ts'
 import type { AuthorizationServer } from './oauth/index.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
 import { checkOrigin, corsHeaders } from './origin.ts'
+import { Replicas } from './replicas.ts'
 import { Sessions } from './session.ts'
 import type { BridgeSettings } from './settings.ts'
 import { Watchers } from './watchers.ts'
@@ -77,35 +79,18 @@ function cannotListen({ host, port }: BridgeSettings, error: unknown): Error {
   return new Error(`server.listen: cannot listen on port ${port} of ${host}: ${reason}`, { cause: error })
 }
 
-/** @throws Error where it cannot listen, and what the authorization server's state fails with */
-export async function startBridge(
-  settings: BridgeSettings,
-  logger: Logger,
-  { certificateIntervalMs, stopping = new AbortController().signal }: BridgeOptions = {},
-): Promise<Bridge> {
-  const streamLimits = { ...settings.session.streamBounds, memory: new EventMemory(keptBytes) }
-  const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger, stopping))
+type HandlerParts = {
+  readonly settings: BridgeSettings
+  readonly oauth: AuthorizationServer | undefined
+  readonly backend: Backend
+  readonly endpoint: Endpoint
+  readonly peers: Peers | undefined
+}
+
+function handlerOf({ settings, oauth, backend, endpoint, peers }: HandlerParts): Handler {
   const authenticate = authenticator(settings, oauth)
   const metadataUrlOf = (path: string) =>
     settings.authentication.type === 'oauth' ? oauth?.metadataUrlOf(path) : undefined
-  const watchers = new Watchers(settings.maximumStreams, streamLimits)
-  const { requestTimeoutMs, maximumInFlight, maximumInFlightPerSession } = settings
-  const backend = new Backend(
-    { ...settings.subprocess, requestTimeoutMs, maximumInFlight, maximumInFlightPerSession, version },
-    { onBroadcast: message => watchers.tell(undefined, message), sessions: () => sessions.all() },
-    logger,
-  )
-  const sessions = new Sessions(
-    { ...settings.session, streamLimits },
-    {
-      onClose: session => backend.closed(session),
-      onNotification: (session, message) => {
-        // Of a server that tells no sessions apart, streams without one are told by `onBroadcast`.
-        if (backend.tellsSessionsApart) watchers.tell(session.caller.principal, message)
-      },
-    },
-  )
-  const endpoint = new Endpoint({ backend, sessions, watchers, streamLimits })
 
   async function answer(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
     const { path, method, headers } = head
@@ -121,6 +106,11 @@ export async function startBridge(
     const probe = matchRoute(probes, head)
     if (probe.kind === 'route') return probe.route.answer(backend)
     if (probe.kind === 'other method') return wrongMethod(probe.allowed)
+    const forwarded = await peers?.serve(head, body, (own, read) => handleOwn(own, read, signal))
+    return forwarded ?? handleOwn(head, body, signal)
+  }
+
+  async function handleOwn(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
     const isPublic = oauth?.isPublic(head.path) ?? false
     const cors = isPublic ? oauth?.publicHeaders(head.headers) : corsHeaders(head.headers, settings.origin)
     const render = (error: unknown) => {
@@ -136,9 +126,44 @@ export async function startBridge(
     }
   }
 
+  return handle
+}
+
+/** @throws Error where it cannot listen, and what the authorization server's state fails with */
+export async function startBridge(
+  settings: BridgeSettings,
+  logger: Logger,
+  { certificateIntervalMs, stopping = new AbortController().signal }: BridgeOptions = {},
+): Promise<Bridge> {
+  const streamLimits = { ...settings.session.streamBounds, memory: new EventMemory(keptBytes) }
+  const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger, stopping))
+  const watchers = new Watchers(settings.maximumStreams, streamLimits)
+  const { requestTimeoutMs, maximumInFlight, maximumInFlightPerSession, maximumBodyBytes } = settings
+  const backend = new Backend(
+    { ...settings.subprocess, requestTimeoutMs, maximumInFlight, maximumInFlightPerSession, version },
+    { onBroadcast: message => watchers.tell(undefined, message), sessions: () => sessions.all() },
+    logger,
+  )
+  const peers = settings.peer && new Peers(settings.peer, 'mcp-bridge')
+  const replicas = new Replicas(peers)
+  const sessions = new Sessions(
+    { ...settings.session, streamLimits },
+    {
+      nameOf: random => replicas.sessionId(random),
+      onClose: session => backend.closed(session),
+      onNotification: (session, message) => {
+        // Of a server that tells no sessions apart, streams without one are told by `onBroadcast`.
+        if (backend.tellsSessionsApart) watchers.tell(session.caller.principal, message)
+      },
+    },
+  )
+  const endpoint = new Endpoint({ backend, sessions, watchers, replicas, streamLimits, maximumBodyBytes })
+
+  const handle = handlerOf({ settings, oauth, backend, endpoint, peers })
+
   const server = makeServer({
     product: `espalier-mcp-bridge/${version}`,
-    maximumBodyBytes: settings.maximumBodyBytes,
+    maximumBodyBytes: maximumBodyBytes + (peers === undefined ? 0 : envelopeBytes),
     maximumHeaderBytes: headerBytes,
     tls: settings.tls?.certificate,
     trustedProxies: settings.trustedProxies,
@@ -170,9 +195,15 @@ export async function startBridge(
     async stop() {
       for (const timer of timers) clearInterval(timer)
       following?.stop()
-      sessions.closeAll('the server is stopping')
-      watchers.close('the server is stopping')
-      await Promise.all([closeServer(server, farewellMs), backend.stop()])
+      const reason = 'the server is stopping'
+      const closed = closeServer(server, farewellMs)
+      sessions.leaveStreams(reason)
+      watchers.close(reason)
+      // What runs ends as it would have; clients come back to another replica.
+      await backend.settled(farewellMs)
+      sessions.closeAll(reason)
+      await Promise.all([closed, backend.stop()])
+      peers?.close()
       await oauth?.stop()
     },
   }

@@ -33,6 +33,11 @@ export class ModernProcess {
     return this.#link
   }
 
+  /** undefined: no request has needed it. */
+  get current(): Link | undefined {
+    return this.#link
+  }
+
   async stop(): Promise<void> {
     await this.#link?.subprocess.stop()
   }

@@ -21,6 +21,7 @@ const mostSubscriptions = 1_000
 type Run = { send(message: Message): void; isGone(): boolean }
 type NotificationListener = (session: Session, message: NotificationMessage) => void
 type SessionParts = {
+  readonly id: string
   readonly number: number
   readonly caller: BridgeCallerAt
   readonly initialize: JsonObject
@@ -28,8 +29,11 @@ type SessionParts = {
   readonly onNotification: NotificationListener
 }
 
+export const unknownSession = (): BridgeRefusal =>
+  new BridgeRefusal({ status: 404 }, 'the session is unknown or has expired')
+
 export class Session implements Owner {
-  readonly id = randomBytes(24).toString('base64url')
+  readonly id: string
   readonly connection: string
   readonly caller: BridgeCallerAt
   readonly #limits: StreamLimits
@@ -48,7 +52,8 @@ export class Session implements Owner {
 
   readonly #onNotification: NotificationListener
 
-  constructor({ number, caller, initialize, limits, onNotification }: SessionParts) {
+  constructor({ id, number, caller, initialize, limits, onNotification }: SessionParts) {
+    this.id = id
     this.connection = `s${number}`
     this.caller = caller
     this.initialize = initialize
@@ -136,6 +141,8 @@ export class Session implements Owner {
 }
 
 type SessionEvents = {
+  /** The id that a client is given. */
+  readonly nameOf: (random: string) => string
   readonly onClose: (session: Session) => void
   /** After it was delivered to the session. */
   readonly onNotification: NotificationListener
@@ -159,7 +166,8 @@ export class Sessions {
       throw new BridgeRefusal({ status: 503 }, 'there are as many sessions as there may be; try again later')
     const { streamLimits: limits } = this.#settings
     const { onNotification } = this.#events
-    const session = new Session({ number: ++this.#lastNumber, caller, initialize, limits, onNotification })
+    const id = this.#events.nameOf(randomBytes(24).toString('base64url'))
+    const session = new Session({ id, number: ++this.#lastNumber, caller, initialize, limits, onNotification })
     this.#sessions.set(session.id, session)
     return session
   }
@@ -185,7 +193,7 @@ export class Sessions {
       session.touch()
       return session
     }
-    throw new BridgeRefusal({ status: 404 }, 'the session is unknown or has expired')
+    throw unknownSession()
   }
 
   #isExpired(session: Session): boolean {
@@ -209,6 +217,11 @@ export class Sessions {
 
   all(): readonly Session[] {
     return [...this.#sessions.values()]
+  }
+
+  /** Ends the streams on which nothing is waited for: their clients connect again, to another replica. */
+  leaveStreams(reason: string): void {
+    for (const session of this.#sessions.values()) session.general.detach(reason)
   }
 
   closeAll(reason: string): void {

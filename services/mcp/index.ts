@@ -8,6 +8,7 @@ import type { Readable, Writable } from 'node:stream'
 import type { Logger } from 'pino'
 import { type Certificate, type CertificateFiles, readCertificate } from '../../server/certificate.ts'
 import { closeServer, listen } from '../http/listen.ts'
+import { Peers } from '../http/peers/index.ts'
 import { followTls } from '../http/tls.ts'
 import { createChatProvider } from '../providers/chat/index.ts'
 import { conversationRoutes } from './api/conversations.ts'
@@ -83,7 +84,7 @@ type Parts = {
 
 const stopMs = 10_000
 
-function assemble(options: McpOptions, logins: Logins | undefined): Parts {
+function assemble(options: McpOptions, logins: Logins | undefined, peers?: Peers): Parts {
   const { settings, logger, now = Date.now, taskPatienceMs } = options
   const added = options.additions?.(change => core.announce(change))
   const { limits, disabled, sealingKey, auditStatements } = settings
@@ -127,6 +128,7 @@ function assemble(options: McpOptions, logins: Logins | undefined): Parts {
     logger,
     sealingKey,
     now,
+    peers,
     ...(taskPatienceMs === undefined ? {} : { taskPatienceMs }),
   })
   const setDatabases = (next: readonly DatabaseSettings[]) => {
@@ -160,7 +162,7 @@ function apiOf(
     compactionRoute(summariserOf(settings)),
     ...llmRoutes(settings.llm),
   ]
-  return createApi({ routes, authentication, logger })
+  return createApi({ routes, authentication, logger, maximumBodyBytes: settings.limits.requestBytes })
 }
 
 const filesOf = ({ certificateFile, keyFile, chainFile }: NonNullable<HttpSettings['tls']>): CertificateFiles => ({
@@ -197,10 +199,12 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
   await checkStatements(settings.custom ?? noDefinitions)
   const files = http.tls && filesOf(http.tls)
   const certificate = files && (await firstCertificate(files))
+  const peers = http.peer && new Peers(http.peer, 'mcp')
+  const nameOf = peers && ((random: string) => peers.mint('login', random))
   const authentication = http.authentication.enabled
-    ? await createAuthentication({ settings: http.authentication, logger, ...(now && { now }) })
+    ? await createAuthentication({ settings: http.authentication, logger, nameOf, ...(now && { now }) })
     : undefined
-  const { transports, entries, databases, setDatabases } = assemble(options, authentication)
+  const { transports, entries, databases, setDatabases } = assemble(options, authentication, peers)
   const conversations = authentication && conversationsOf(settings)
   const server = createMcpServer({
     transports,
@@ -208,6 +212,7 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
     tls: certificate,
     maximumBodyBytes: settings.limits.requestBytes,
     authentication,
+    peers,
     api: apiOf(options, entries, authentication, conversations),
   })
 
@@ -220,6 +225,7 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
     following?.stop()
     transports.modern.close()
     await closeServer(server, stopMs)
+    peers?.close()
     await authentication?.stop()
     conversations?.close()
     databases.close()

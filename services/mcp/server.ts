@@ -4,8 +4,11 @@
  */
 import type { Server } from 'node:http'
 import type { Certificate } from '../../server/certificate.ts'
+import { wellFormedBearerToken } from '../authentication/bearer.ts'
 import { bodyRefusal, json, jsonError, wrongMethod } from '../http/json-answers.ts'
 import type { Handler, HttpResponse } from '../http/message.ts'
+import { envelopeBytes, PeerFailure, type Peers, readAgain } from '../http/peers/index.ts'
+import { readBody } from '../http/read-body.ts'
 import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
 import { isLocalAddress, refusedHeader, type SiteRules } from '../mcp-protocol/origin.ts'
@@ -23,6 +26,8 @@ type ServerOptions = {
   readonly authentication: Authentication | undefined
   /** Where clients find out how to get a token, where there is such a place. */
   readonly resourceMetadata?: string | undefined
+  /** undefined: this process is alone. */
+  readonly peers?: Peers | undefined
   /** Answers what is under /api/. */
   readonly api: Handler
 }
@@ -34,20 +39,37 @@ const cors = { methods: 'GET, POST, PUT, PATCH, DELETE, OPTIONS', exposedHeaders
 function renderError(error: unknown, report: (error: unknown) => void): HttpResponse {
   const refusal = bodyRefusal(error)
   if (refusal !== undefined) return jsonError(refusal.status, refusal.error, refusal.headers)
+  if (error instanceof PeerFailure) return jsonError(502, error.message)
   report(error)
   return jsonError(500, 'internal error')
 }
 
 /** Not listening yet. */
 export function createMcpServer(options: ServerOptions): Server {
-  const { transports, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api } = options
+  const { transports, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api, peers } = options
   const { name, version } = transports.core.server
   const sites: SiteRules = { origins: settings.allowedOrigins, hosts: isLocalAddress(settings.host) ? [] : 'any' }
-  const endpoint = createEndpoint({ ...transports, authentication, sites, resourceMetadata })
+  const endpoint = createEndpoint({
+    ...transports,
+    ...{ authentication, sites, resourceMetadata, peers, maximumBodyBytes },
+  })
 
   const routes = getRoutes('/health', json(200, { status: 'ok', server: name, version }))
 
+  /** A login is in the memory of the process that has seen it. */
+  const answerHereOrElsewhere: Handler = async (head, body, signal) => {
+    const token = wellFormedBearerToken(head.headers.authorization)
+    const owner = token === undefined ? undefined : peers?.read('login', token).owner
+    if (peers === undefined || owner === undefined) return handleOwn(head, body, signal)
+    const bytes = await readBody(body, maximumBodyBytes)
+    const answer = await peers.forward(owner, { head, body: bytes, signal })
+    return answer ?? handleOwn(head, readAgain(bytes, body), signal)
+  }
   const handle: Handler = async (head, body, signal) => {
+    const forwarded = await peers?.serve(head, body, (own, read) => handleOwn(own, read, signal))
+    return forwarded ?? answerHereOrElsewhere(head, body, signal)
+  }
+  const handleOwn: Handler = async (head, body, signal) => {
     const { path } = head
     if (path === '/mcp/v1') return endpoint(head, body, signal)
     if (path.startsWith('/api/')) {
@@ -63,7 +85,7 @@ export function createMcpServer(options: ServerOptions): Server {
   const rules = () => ({ cors: { ...cors, origins: settings.allowedOrigins }, traceHeader: undefined })
   return makeServer({
     product: `${name}/${version}`,
-    maximumBodyBytes,
+    maximumBodyBytes: maximumBodyBytes + (peers === undefined ? 0 : envelopeBytes),
     tls,
     maximumHeaderBytes,
     trustedProxies: settings.trustedProxies,

@@ -20,6 +20,8 @@ type Options = {
   /** undefined: off, everybody may do everything. */
   readonly authentication: Authentication | undefined
   readonly logger: Logger
+  /** Of a body, if it is less than the server accepts. */
+  readonly maximumBodyBytes?: number
 }
 
 /** What is a user's own is in no cache. */
@@ -30,7 +32,7 @@ const respond = (status: number, body: JsonObject, headers: HeaderList = []): Ht
 const refused = (path: string, status: number, error: string, headers?: HeaderList): HttpResponse =>
   respond(status, /^\/api\/databases(\/|$)/.test(path) ? { success: false, error } : { error }, headers)
 
-export function createApi({ routes, authentication, logger }: Options): Handler {
+export function createApi({ routes, authentication, logger, maximumBodyBytes }: Options): Handler {
   async function callerOf({ headers, address }: RequestHead): Promise<Caller> {
     if (authentication === undefined) return anyone
     const authenticated = await authentication.authenticate(headers.authorization, address)
@@ -63,7 +65,7 @@ export function createApi({ routes, authentication, logger }: Options): Handler 
       parameters,
       query: new URLSearchParams(head.query),
       // What JSON.parse makes is JSON.
-      body: (await readJsonBody(head, body)) as Json,
+      body: (await readJsonBody(head, body, maximumBodyBytes)) as Json,
       signal,
     }
     const { status, body: told } = await route.answer(request)

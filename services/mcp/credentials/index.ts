@@ -22,6 +22,8 @@ type Options = {
   readonly settings: HttpSettings['authentication']
   readonly logger: Logger
   readonly now?: () => number
+  /** The session token that a user is given. */
+  readonly nameOf?: ((random: string) => string) | undefined
 }
 
 const cleaningMs = 300_000
@@ -44,9 +46,10 @@ export async function createAuthentication({
   settings,
   logger,
   now = Date.now,
+  nameOf,
 }: Options): Promise<RunningAuthentication> {
   const rule = { windowMs: settings.rateLimitWindowMinutes * 60_000, most: settings.rateLimitMaximumAttempts }
-  const sessions = createSessions(now)
+  const sessions = createSessions(now, nameOf)
   // Counted apart from wrong passwords: a client whose session is over may still log in.
   const wrongTokens = limitFailedAttempts(
     { ...rule, most: Math.min(mostWrongTokens, rule.most * wrongTokensForEachLogin) },

@@ -25,7 +25,8 @@ export type Sessions = {
   find(token: string): Session | undefined
 }
 
-export function createSessions(now: () => number): Sessions {
+/** @param nameOf makes the token that a user is given of one without padding, which a token may have at its end alone */
+export function createSessions(now: () => number, nameOf?: (random: string) => string): Sessions {
   const byDigest = new LRUCache<string, Session>({
     // By `max` room for all of them would be taken at once.
     maxSize: mostSessions,
@@ -51,7 +52,8 @@ export function createSessions(now: () => number): Sessions {
 
   return {
     begin(username, user) {
-      const token = newSessionToken()
+      const random = newSessionToken()
+      const token = nameOf === undefined ? random : nameOf(random.replace(/=+$/, ''))
       const digest = digestOf(token)
       const expiresAt = now() + lifetimeMs
       makeRoom(byUser.get(username) ?? new Set())

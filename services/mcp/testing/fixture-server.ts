@@ -18,11 +18,12 @@ export type Fixture = {
 }
 
 type FixtureServerOptions = FixtureOptions &
-  Partial<Pick<TransportOptions, 'now' | 'sealingKey'>> & {
+  Partial<Pick<TransportOptions, 'now' | 'sealingKey' | 'peers'>> & {
     readonly authentication?: Authentication
     readonly api?: Handler
     readonly allowedOrigins?: readonly string[]
     readonly resourceMetadata?: string
+    readonly port?: number
   }
 
 export const sealingKey = Buffer.alloc(32, 7)
@@ -30,7 +31,7 @@ export const sealingKey = Buffer.alloc(32, 7)
 export const fixtureProgram = fileURLToPath(new URL('./fixture-stdio.ts', import.meta.url))
 
 export async function startFixture(options: FixtureServerOptions = {}): Promise<Fixture> {
-  const { authentication, api, allowedOrigins = [], resourceMetadata, now, ...others } = options
+  const { authentication, api, allowedOrigins = [], resourceMetadata, now, peers, port = 0, ...others } = options
   const log: string[] = []
   const write = (details: object, message: string) => void log.push(`${message} ${JSON.stringify(details)}`)
   const transports = createTransports({
@@ -38,6 +39,7 @@ export async function startFixture(options: FixtureServerOptions = {}): Promise<
     logger: { error: write, warn: write },
     sealingKey: others.sealingKey ?? sealingKey,
     taskPatienceMs,
+    peers,
     ...(now === undefined ? {} : { now }),
   })
   const server = createMcpServer({
@@ -46,9 +48,10 @@ export async function startFixture(options: FixtureServerOptions = {}): Promise<
     maximumBodyBytes: 10_485_760,
     authentication,
     resourceMetadata,
+    peers,
     api: api ?? (async () => ({ status: 404, headers: [], body: undefined })),
   })
-  const address = await listen(server, { host: '127.0.0.1', port: 0 })
+  const address = await listen(server, { host: '127.0.0.1', port })
   return {
     transports,
     log,

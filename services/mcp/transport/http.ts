@@ -7,6 +7,7 @@ import { bearerChallenge } from '../../authentication/challenge.ts'
 import { HttpError } from '../../http/errors.ts'
 import { json, jsonError, wrongMethod } from '../../http/json-answers.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import type { Peers } from '../../http/peers/index.ts'
 import { isContentType, readBody } from '../../http/read-body.ts'
 import { eraOf, isModernVersion } from '../../mcp-protocol/era.ts'
 import { invalidFault, ProtocolError } from '../../mcp-protocol/errors.ts'
@@ -21,6 +22,7 @@ import {
 } from '../../mcp-protocol/json-rpc.ts'
 import { messageTextOf } from '../../mcp-protocol/message-text.ts'
 import { refusedHeader, type SiteRules } from '../../mcp-protocol/origin.ts'
+import { ownerOf } from '../../mcp-protocol/peer-handles.ts'
 import { isLegacyVersion } from '../../mcp-protocol/versions.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import { CoreError } from '../core/errors.ts'
@@ -40,6 +42,9 @@ type EndpointParts = {
   readonly lists: Lists
   readonly logger: TransportLogger
   readonly modern: Modern
+  /** undefined: this process is alone. */
+  readonly peers: Peers | undefined
+  readonly maximumBodyBytes: number
   /** undefined: off, everybody may do everything. */
   readonly authentication: Authentication | undefined
   readonly sites: SiteRules
@@ -70,8 +75,14 @@ const isTooMuchOfUnknown = (error: unknown): boolean =>
   error.fault.kind === 'body too large' &&
   error.fault.maximumBytes === maximumUnknownBytes
 
-const readMessages = async (body: IncomingBody, maximumBytes?: number): Promise<Parsed> =>
-  parseMessages(messageTextOf(await readBody(body, maximumBytes)))
+type Read = { readonly parsed: Parsed; readonly bytes: Buffer }
+
+async function readMessages(body: IncomingBody, maximumBytes: number): Promise<Read> {
+  const bytes = await readBody(body, maximumBytes)
+  return { parsed: parseMessages(messageTextOf(bytes)), bytes }
+}
+
+const nothingRead: Read = { parsed: parseMessages(undefined), bytes: Buffer.alloc(0) }
 
 const takesStreams = (accept: string | undefined): boolean =>
   accept === undefined || /text\/event-stream|\*\/\*|text\/\*/i.test(accept)
@@ -123,6 +134,8 @@ class Endpoint {
     const who = await this.#admitted(head, body)
     if ('status' in who) return who
     const version = headers['mcp-protocol-version']?.trim()
+    const elsewhere = await this.#answerElsewhere(who, head, signal)
+    if (elsewhere !== undefined) return elsewhere
     try {
       return await this.#answer(who.parsed, { head, version, caller: who.caller, signal })
     } catch (error) {
@@ -132,6 +145,19 @@ class Endpoint {
         bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: resourceMetadata }),
       ])
     }
+  }
+
+  /** @returns undefined if nothing that it names is in the memory of another replica that is there */
+  async #answerElsewhere(
+    { parsed, bytes }: Read,
+    head: RequestHead,
+    signal: AbortSignal,
+  ): Promise<HttpResponse | undefined> {
+    const { peers } = this.#parts
+    if (peers === undefined || peers.isForwarded(head)) return undefined
+    if (parsed.kind !== 'one' || parsed.message.kind !== 'request') return undefined
+    const owner = ownerOf(parsed.message, peers)
+    return owner && peers.forward(owner, { head, body: bytes, signal })
   }
 
   /** A login, which comes without a token. */
@@ -146,19 +172,19 @@ class Endpoint {
   async #admitted(
     { headers, address }: RequestHead,
     body: IncomingBody,
-  ): Promise<{ readonly caller: Caller; readonly parsed: Parsed } | HttpResponse> {
-    const { authentication, resourceMetadata } = this.#parts
-    if (authentication === undefined) return { caller: anyone, parsed: await readMessages(body) }
+  ): Promise<({ readonly caller: Caller } & Read) | HttpResponse> {
+    const { authentication, resourceMetadata, maximumBodyBytes } = this.#parts
+    if (authentication === undefined) return { caller: anyone, ...(await readMessages(body, maximumBodyBytes)) }
     const { authorization } = headers
     const found = authorization === undefined ? undefined : await authentication.authenticate(authorization, address)
-    if (found?.kind === 'caller') return { caller: found.caller, parsed: await readMessages(body) }
-    const parsed = await readMessages(body, maximumUnknownBytes).catch((error: unknown) => {
+    if (found?.kind === 'caller') return { caller: found.caller, ...(await readMessages(body, maximumBodyBytes)) }
+    const read = await readMessages(body, Math.min(maximumUnknownBytes, maximumBodyBytes)).catch((error: unknown) => {
       if (isTooMuchOfUnknown(error)) return undefined
       throw error
     })
-    if (parsed !== undefined && this.#openCall(parsed)) return { caller: stranger, parsed }
+    if (read !== undefined && this.#openCall(read.parsed)) return { caller: stranger, ...read }
     const refused = found ?? (await authentication.authenticate(undefined, address))
-    if (refused.kind === 'caller') return { caller: refused.caller, parsed: parsed ?? parseMessages(undefined) }
+    if (refused.kind === 'caller') return { caller: refused.caller, ...(read ?? nothingRead) }
     if (refused.kind === 'limited')
       return jsonError(429, 'too many failed attempts', [['Retry-After', String(refused.retryAfterSeconds)]])
     const error = refused.isMissing ? undefined : 'invalid_token'

@@ -1,4 +1,5 @@
 /** What the transports of a core share: HTTP and stdio, of both eras. Created once; over HTTP `server.ts` goes on from here, and `stdio.ts` over standard input and output. */
+import type { Peers } from '../../http/peers/index.ts'
 import type { Core } from '../core/index.ts'
 import { type Calls, createCalls } from './calls.ts'
 import type { TransportLogger } from './context.ts'
@@ -21,6 +22,8 @@ export type TransportOptions = {
   readonly sealingKey: Uint8Array
   readonly now?: () => number
   readonly taskPatienceMs?: number
+  /** undefined: this process is alone. */
+  readonly peers?: Peers | undefined
 }
 
 export function createTransports({
@@ -29,6 +32,7 @@ export function createTransports({
   sealingKey,
   now = Date.now,
   taskPatienceMs = 2_000,
+  peers,
 }: TransportOptions): Transports {
   const calls = createCalls(core)
   const lists = createLists(core)
@@ -38,6 +42,6 @@ export function createTransports({
     calls,
     lists,
     logger,
-    modern: new Modern({ core, calls, lists, logger, sealer, now, taskPatienceMs }),
+    modern: new Modern({ core, calls, lists, logger, sealer, now, taskPatienceMs, peers }),
   }
 }

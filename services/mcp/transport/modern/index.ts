@@ -3,6 +3,7 @@
  * state, and the client calls again with the answers, here or at another process with the same key.
  */
 import type { Headers } from '../../../http/message.ts'
+import type { Peers } from '../../../http/peers/index.ts'
 import type { Envelope as SentEnvelope } from '../../../mcp-protocol/envelope.ts'
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
 import { checkArguments } from '../../../mcp-protocol/headers.ts'
@@ -31,6 +32,8 @@ type ModernParts = {
   readonly logger: TransportLogger
   readonly sealer: Sealer
   readonly now: () => number
+  /** undefined: this process is alone. */
+  readonly peers: Pick<Peers, 'mint' | 'read'> | undefined
   /** How long a call that may become a task is waited for before it does. */
   readonly taskPatienceMs: number
 }
@@ -76,7 +79,7 @@ export class Modern {
 
   constructor(parts: ModernParts) {
     this.#parts = parts
-    this.#tasks = new Tasks(parts.now)
+    this.#tasks = new Tasks(parts.now, random => parts.peers?.mint('task', random) ?? random)
     this.#subscriptions = new Subscriptions(parts.core, this.#tasks)
     const { name, version, title } = parts.core.server
     this.#serverMeta = metaOf({ name, title, version })
@@ -223,7 +226,9 @@ export class Modern {
     if (requestState === undefined) return undefined
     if (typeof requestState !== 'string')
       throw new CoreError({ kind: 'invalid params', problem: 'requestState must be a string' })
-    const state = this.#parts.sealer.open(requestState, { principal: caller.principal, method, params })
+    const { sealer, peers } = this.#parts
+    const sealed = peers?.read('state', requestState).inner ?? requestState
+    const state = sealer.open(sealed, { principal: caller.principal, method, params })
     return { responses, state }
   }
 
@@ -238,7 +243,9 @@ export class Modern {
       const required = missingCapability(asked, abilities)
       if (required !== undefined) throw new CoreError({ kind: 'missing ability', required })
     }
-    const requestState = this.#parts.sealer.seal(outcome.state, { principal: caller.principal, method, params })
+    const { sealer, peers } = this.#parts
+    const sealed = sealer.seal(outcome.state, { principal: caller.principal, method, params })
+    const requestState = peers?.mint('state', sealed) ?? sealed
     return this.#other({ resultType: 'input_required', inputRequests: outcome.requests, requestState })
   }
 

@@ -57,15 +57,18 @@ export class Tasks {
   readonly #tasks = new Map<string, Task>()
   readonly #listeners = new Set<TaskListener>()
   readonly #now: () => number
+  readonly #nameOf: (random: string) => string
 
-  constructor(now: () => number) {
+  /** @param nameOf the id that a client is given */
+  constructor(now: () => number, nameOf: (random: string) => string) {
     this.#now = now
+    this.#nameOf = nameOf
   }
 
   /** @returns the task as it begins, with what says how it is told its progress; undefined where there is no room for one more */
   begin(call: TaskCall): { readonly view: JsonObject; say(message: string): void } | undefined {
     if (!this.#makeRoom(call.principal)) return undefined
-    const id = newId()
+    const id = this.#nameOf(newId())
     const createdAt = this.#time()
     const task: Task = {
       id,
