@@ -41,7 +41,7 @@ const sharedByServices: Record<string, string[]> = {
   'schema-cache': ['postgres'],
   authentication: ['cache', 'http'],
   providers: [],
-  'mcp-protocol': ['http'],
+  'mcp-protocol': ['authentication', 'http'],
   cache: [],
   tokens: [],
   retrieval: ['postgres', 'tokens'],

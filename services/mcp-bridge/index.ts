@@ -10,9 +10,10 @@ import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
 import { followTls } from '../http/tls.ts'
 import { EventMemory } from '../mcp-protocol/event-memory.ts'
+import { SelfCheck, selfCheckPath } from '../mcp-protocol/self-check.ts'
 import { empty, renderRefusal, withHeaders } from './answers.ts'
 import { Backend } from './backend.ts'
-import { type Authenticate, allowAnyone, byConfiguredTokens } from './callers.ts'
+import { type Authenticate, allowAnyone, type BridgeCaller, byConfiguredTokens } from './callers.ts'
 import { Endpoint } from './endpoint.ts'
 import type { AuthorizationServer } from './oauth/index.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
@@ -79,16 +80,28 @@ function cannotListen({ host, port }: BridgeSettings, error: unknown): Error {
   return new Error(`server.listen: cannot listen on port ${port} of ${host}: ${reason}`, { cause: error })
 }
 
+/** Whoever the check is, it only reads. */
+const ownCaller: BridgeCaller = {
+  kind: 'token',
+  principal: 'token:self-check',
+  username: undefined,
+  scopes: new Set(['mcp:read']),
+  session: 'token:self-check',
+}
+
 type HandlerParts = {
   readonly settings: BridgeSettings
   readonly oauth: AuthorizationServer | undefined
   readonly backend: Backend
   readonly endpoint: Endpoint
   readonly peers: Peers | undefined
+  readonly selfCheck: SelfCheck
 }
 
-function handlerOf({ settings, oauth, backend, endpoint, peers }: HandlerParts): Handler {
-  const authenticate = authenticator(settings, oauth)
+function handlerOf({ settings, oauth, backend, endpoint, peers, selfCheck }: HandlerParts): Handler {
+  const known = authenticator(settings, oauth)
+  const authenticate: Authenticate = async authorization =>
+    selfCheck.isOwn(authorization) ? ownCaller : known(authorization)
   const metadataUrlOf = (path: string) =>
     settings.authentication.type === 'oauth' ? oauth?.metadataUrlOf(path) : undefined
 
@@ -103,6 +116,7 @@ function handlerOf({ settings, oauth, backend, endpoint, peers }: HandlerParts):
   }
 
   async function handle(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
+    if (head.path === selfCheckPath && head.method === 'GET') return selfCheck.answer()
     const probe = matchRoute(probes, head)
     if (probe.kind === 'route') return probe.route.answer(backend)
     if (probe.kind === 'other method') return wrongMethod(probe.allowed)
@@ -159,7 +173,8 @@ export async function startBridge(
   )
   const endpoint = new Endpoint({ backend, sessions, watchers, replicas, streamLimits, maximumBodyBytes })
 
-  const handle = handlerOf({ settings, oauth, backend, endpoint, peers })
+  const selfCheck = new SelfCheck()
+  const handle = handlerOf({ settings, oauth, backend, endpoint, peers, selfCheck })
 
   const server = makeServer({
     product: `espalier-mcp-bridge/${version}`,
@@ -183,6 +198,7 @@ export async function startBridge(
   })
   if (typeof address === 'string') throw new Error('the server listens on no port')
   backend.start()
+  selfCheck.begin({ host: host || '*', port: address.port, isTls: settings.tls !== undefined, path: '/mcp' })
   const { tls } = settings
   const following =
     tls && followTls(server, { files: tls.files, current: tls.certificate, intervalMs: certificateIntervalMs, logger })

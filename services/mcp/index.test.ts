@@ -11,7 +11,7 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
 import { ask, namesAt, until } from '../testing/client.ts'
-import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { freePort, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import type { HttpSettings, McpSettings } from './configuration/types.ts'
 import { addToken, addUser } from './credentials/administration.ts'
 import { makeFolder, recordingLogger, settingsOf } from './credentials/testing/files.ts'
@@ -83,6 +83,29 @@ test('clients of revisions that know icons are shown one, which has to be fetche
   const listed = await modern(port, 'tools/list', {}, { headers: authorization })
   expect(JSON.stringify(listed.body)).not.toContain('icons')
   expect(await initialized('2025-06-18')).toBeUndefined()
+})
+
+test('the server reports once it has read from its database by its own protocol', async () => {
+  const port = await freePort()
+  const away = { ...databaseOf(postgres), port }
+  const started = await startMcp({ settings: { ...settings, databases: [away] }, http, logger: silent })
+  const ready = (server: McpService) => ask(server.address.port, '/ready/database')
+  try {
+    const first = await Promise.all([ready(started), ready(started)])
+    expect(first.map(({ status }) => status)).toEqual([503, 503])
+    expect(JSON.parse(first[0]?.text ?? '')).toMatchObject({
+      status: 'not_ready',
+      reason: expect.stringContaining('cannot read'),
+    })
+    started.setDatabases([databaseOf(postgres)])
+    expect(await ready(started)).toMatchObject({ status: 200, text: '{"status":"ready"}' })
+    // What has been read once is not read again for a probe.
+    started.setDatabases([away])
+    expect((await ready(started)).status).toBe(200)
+    expect((await ask(started.address.port, '/ready/database', { method: 'POST' })).status).toBe(404)
+  } finally {
+    await started.stop()
+  }
 })
 
 describe.each([

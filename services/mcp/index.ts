@@ -10,6 +10,7 @@ import { type Certificate, type CertificateFiles, readCertificate } from '../../
 import { closeServer, listen } from '../http/listen.ts'
 import { Peers } from '../http/peers/index.ts'
 import { followTls } from '../http/tls.ts'
+import { SelfCheck } from '../mcp-protocol/self-check.ts'
 import { createChatProvider } from '../providers/chat/index.ts'
 import { conversationRoutes } from './api/conversations.ts'
 import { databaseRoutes } from './api/databases.ts'
@@ -21,12 +22,14 @@ import type { DatabaseSettings, HttpSettings, McpSettings } from './configuratio
 import { PostgresConversations } from './conversations/postgres.ts'
 import { SqliteConversations } from './conversations/sqlite.ts'
 import type { ConversationStore } from './conversations/store.ts'
+import type { Caller } from './core/caller.ts'
 import { type Core, type CoreChange, createCore } from './core/index.ts'
 import type { Prompt } from './core/prompt.ts'
 import type { ResourceProvider } from './core/resource.ts'
 import type { Tool } from './core/tool.ts'
 import type { Logins } from './credentials/accounts.ts'
 import { createAuthentication, type RunningAuthentication } from './credentials/index.ts'
+import type { Authentication } from './credentials/types.ts'
 import { customPrompt } from './custom/prompts.ts'
 import { noDefinitions } from './custom/read.ts'
 import { customResources } from './custom/resources.ts'
@@ -165,6 +168,21 @@ function apiOf(
   return createApi({ routes, authentication, logger, maximumBodyBytes: settings.limits.requestBytes })
 }
 
+/** It may read what a token for all databases may read. */
+const ownCaller: Caller = {
+  kind: 'token',
+  principal: 'token:self-check',
+  username: undefined,
+  databases: undefined,
+  scopes: new Set(['mcp:read']),
+  session: 'self-check',
+}
+
+const withSelfCheck = ({ authenticate }: Authentication, selfCheck: SelfCheck): Authentication => ({
+  authenticate: async (authorization, address) =>
+    selfCheck.isOwn(authorization) ? { kind: 'caller', caller: ownCaller } : authenticate(authorization, address),
+})
+
 const filesOf = ({ certificateFile, keyFile, chainFile }: NonNullable<HttpSettings['tls']>): CertificateFiles => ({
   cert: certificateFile,
   key: keyFile,
@@ -204,6 +222,7 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
   const authentication = http.authentication.enabled
     ? await createAuthentication({ settings: http.authentication, logger, nameOf, ...(now && { now }) })
     : undefined
+  const selfCheck = new SelfCheck()
   const { transports, entries, databases, setDatabases } = assemble(options, authentication, peers)
   const conversations = authentication && conversationsOf(settings)
   const server = createMcpServer({
@@ -211,8 +230,9 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
     settings: http,
     tls: certificate,
     maximumBodyBytes: settings.limits.requestBytes,
-    authentication,
+    authentication: authentication && withSelfCheck(authentication, selfCheck),
     peers,
+    selfCheck,
     api: apiOf(options, entries, authentication, conversations),
   })
 
@@ -233,6 +253,7 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
 
   try {
     const address = await listenAt(server, http)
+    selfCheck.begin({ host: http.host, port: address.port, isTls: files !== undefined, path: '/mcp/v1' })
     warmParser()
     return { address, setDatabases, stop }
   } catch (error) {

@@ -12,6 +12,7 @@ import { readBody } from '../http/read-body.ts'
 import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
 import { isLocalAddress, refusedHeader, type SiteRules } from '../mcp-protocol/origin.ts'
+import { type SelfCheck, selfCheckPath } from '../mcp-protocol/self-check.ts'
 import type { HttpSettings } from './configuration/types.ts'
 import type { Authentication } from './credentials/types.ts'
 import { createEndpoint } from './transport/http.ts'
@@ -26,6 +27,7 @@ type ServerOptions = {
   readonly authentication: Authentication | undefined
   /** Where clients find out how to get a token, where there is such a place. */
   readonly resourceMetadata?: string | undefined
+  readonly selfCheck?: SelfCheck
   /** undefined: this process is alone. */
   readonly peers?: Peers | undefined
   /** Answers what is under /api/. */
@@ -46,7 +48,8 @@ function renderError(error: unknown, report: (error: unknown) => void): HttpResp
 
 /** Not listening yet. */
 export function createMcpServer(options: ServerOptions): Server {
-  const { transports, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api, peers } = options
+  const { transports, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api, peers, selfCheck } =
+    options
   const { name, version } = transports.core.server
   const sites: SiteRules = { origins: settings.allowedOrigins, hosts: isLocalAddress(settings.host) ? [] : 'any' }
   const endpoint = createEndpoint({
@@ -70,7 +73,8 @@ export function createMcpServer(options: ServerOptions): Server {
     return forwarded ?? answerHereOrElsewhere(head, body, signal)
   }
   const handleOwn: Handler = async (head, body, signal) => {
-    const { path } = head
+    const { path, method } = head
+    if (path === selfCheckPath && method === 'GET' && selfCheck !== undefined) return selfCheck.answer()
     if (path === '/mcp/v1') return endpoint(head, body, signal)
     if (path.startsWith('/api/')) {
       if (refusedHeader(head.headers, sites) !== undefined)
