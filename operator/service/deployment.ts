@@ -103,7 +103,6 @@ const writableVolume = (index: number): string => `writable-${index}`
 
 function containerOf(container: ServiceContainer, image: string, writable: readonly string[]): Container {
   const { name, args, environment, ports, startupProbe, readinessProbe, resources } = container
-  const { exec, ...startup } = startupProbe
   const { httpGet, ...readiness } = readinessProbe
   return {
     name,
@@ -117,7 +116,7 @@ function containerOf(container: ServiceContainer, image: string, writable: reado
     ports: ports.map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),
     resources: canonicalResources(resources),
     securityContext,
-    startupProbe: { exec: { command: [...exec] }, ...startup },
+    startupProbe: startupOf(startupProbe),
     readinessProbe: { httpGet: { ...httpGet, scheme: 'HTTP' }, ...readiness },
     lifecycle: { preStop: { exec: { command: ['sleep', String(drainSeconds)] } } },
     terminationMessagePolicy: 'FallbackToLogsOnError',
@@ -126,6 +125,13 @@ function containerOf(container: ServiceContainer, image: string, writable: reado
       ...writable.map((mountPath, index) => ({ name: writableVolume(index), mountPath })),
     ],
   }
+}
+
+function startupOf({ periodSeconds, timeoutSeconds, failureThreshold, ...asking }: ServiceContainer['startupProbe']) {
+  const times = { periodSeconds, timeoutSeconds, failureThreshold }
+  return 'exec' in asking
+    ? { exec: { command: [...asking.exec] }, ...times }
+    : { httpGet: { ...asking.httpGet, scheme: 'HTTP' }, ...times }
 }
 
 const canonicalResources = ({ requests, limits }: ServiceResources): Container['resources'] => ({

@@ -20,6 +20,8 @@ const files = {
   users: 'users.yaml',
   probe: 'probe-token',
 }
+/** The servers answer it once a tool has read from the database over their own protocol. */
+const selfCheckPath = '/ready/database'
 const stateDirectory = '/var/lib/espalier/mcp'
 const { tools, bridge } = servicePorts.mcp
 /** Variables of the bridge's container that its file names. */
@@ -169,7 +171,7 @@ const toolsContainer = ({ settings }: ServiceInput): ServiceContainer =>
       ESPALIER_DATA_DIR: stateDirectory,
     },
     ports: [{ name: 'tools', port: tools }],
-    ready: ['espalier', 'mcp', '-ready', '-ready-token-file', fileAt(files.probe), '-config', fileAt(files.tools)],
+    ready: { port: tools, path: selfCheckPath },
     readiness: { port: tools, path: '/health' },
     resources: settings.resources.mcp,
   })
@@ -184,7 +186,7 @@ const bridgeContainer = ({ settings }: ServiceInput): ServiceContainer =>
       [variables.authority]: fileAt(authorityFile),
     },
     ports: [{ name: 'bridge', port: bridge }],
-    ready: ['espalier', 'mcp-bridge', '-c', fileAt(files.bridge), '--ready', '--token-file', fileAt(files.probe)],
+    ready: { port: bridge, path: selfCheckPath },
     readiness: { port: bridge, path: '/ready' },
     resources: settings.resources.mcp,
   })

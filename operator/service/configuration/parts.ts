@@ -8,15 +8,18 @@ export const fileAt = (name: string): string => `${configurationDirectory}/${nam
 
 /** A container of the pod without what differs between services. */
 type Described = Pick<ServiceContainer, 'name' | 'args' | 'environment' | 'ports' | 'resources'> & {
-  /** A command that sends a real request, and ends with 0 once it is answered. */
-  ready: readonly string[]
+  /** A command that sends a real request, and ends with 0 once it is answered; or where the server reports that it has answered one. */
+  ready: readonly string[] | { port: number; path: string }
   readiness: { port: number; path: string }
 }
 
 /** The server has two minutes to start: the database may be starting as well. The rollout's deadline decides before that. */
 export const container = ({ ready, readiness, ...same }: Described): ServiceContainer => ({
   ...same,
-  startupProbe: { exec: ready, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 120 },
+  startupProbe: {
+    ...('path' in ready ? { httpGet: ready } : { exec: ready }),
+    ...{ periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 120 },
+  },
   readinessProbe: { httpGet: readiness, periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 3 },
 })
 

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { serviceConfig } from '../../../crds/services.ts'
@@ -21,7 +22,8 @@ const signal = new AbortController().signal
 let server: RunningPostgres
 let folder: string
 /** By container: runs its startup probe. */
-const probes = new Map<string, () => number | null>()
+/** Each reports what is wrong; undefined: it is answered. */
+const probes = new Map<string, () => Promise<string | undefined>>()
 const running: { name: string; child: ChildProcess; log: () => string }[] = []
 
 if (isSoak) describeServers()
@@ -135,12 +137,22 @@ async function start(type: keyof typeof configs, address: string): Promise<Recor
         log += text
       })
     running.push({ name: container.name, child, log: () => log })
-    const [, ...probe] = container.startupProbe.exec.map(place)
-    const ready = () => spawnSync(process.execPath, [program, ...probe], { env, encoding: 'utf8' })
-    probes.set(container.name, () => ready().status)
-    let last = ready()
-    while (last.status !== 0 && performance.now() - from < 60_000 && child.exitCode === null) last = ready()
-    if (last.status !== 0) throw new Error(`${container.name}: ${last.stderr}\n${log}`)
+    const ready = async (): Promise<string | undefined> => {
+      const { startupProbe } = container
+      if ('exec' in startupProbe) {
+        const [, ...probe] = startupProbe.exec.map(place)
+        const { status, stderr } = spawnSync(process.execPath, [program, ...probe], { env, encoding: 'utf8' })
+        return status === 0 ? undefined : stderr
+      }
+      await pause(50)
+      const { port, path } = startupProbe.httpGet
+      const answer = await fetch(`http://${address}:${port}${path}`).catch(() => undefined)
+      return answer?.status === 200 ? undefined : ((await answer?.text()) ?? 'no connection')
+    }
+    probes.set(container.name, ready)
+    let last = await ready()
+    while (last !== undefined && performance.now() - from < 60_000 && child.exitCode === null) last = await ready()
+    if (last !== undefined) throw new Error(`${container.name}: ${last}\n${log}`)
     took[container.name] = Math.round(performance.now() - from)
     const { httpGet } = container.readinessProbe
     expect((await fetch(`http://${address}:${httpGet.port}${httpGet.path}`)).status).toBe(200)
@@ -203,7 +215,7 @@ function describeServers(): void {
     expect(back).toBeLessThan(60_000)
     for (const { name } of running) {
       const probe = probes.get(name)
-      await expect.poll(() => probe?.(), { timeout: 60_000, interval: 200 }).toBe(0)
+      await expect.poll(() => probe?.(), { timeout: 60_000, interval: 200 }).toBeUndefined()
     }
     expect(running.map(({ child }) => child.exitCode)).toEqual(running.map(() => null))
   }, 180_000)

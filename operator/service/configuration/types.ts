@@ -56,13 +56,16 @@ export type RenderedService = {
   essential: unknown
 }
 
+/** A request to the server, or a command that sends one. */
+type Asking = { exec: readonly string[] } | { httpGet: { port: number; path: string } }
+
 export type ServiceContainer = {
   name: string
   args: readonly string[]
   /** `$(POD_IP)` is the address of the pod: the container has this variable by the downward API, as the first of its environment. */
   environment: Readonly<Record<string, string>>
   ports: readonly { name: string; port: number }[]
-  startupProbe: { exec: readonly string[]; periodSeconds: number; timeoutSeconds: number; failureThreshold: number }
+  startupProbe: Asking & { periodSeconds: number; timeoutSeconds: number; failureThreshold: number }
   readinessProbe: {
     httpGet: { port: number; path: string }
     periodSeconds: number
