@@ -35,11 +35,11 @@ test('one that is not there is named', async () => {
   )
 })
 
-test('one that hangs is ended', async () => {
+test('one that hangs is ended, and the error gives the limit', async () => {
   const { run } = inLog()
-  await expect(run(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { timeoutMs: 200 })).rejects.toThrow(
-    ImageError,
-  )
+  const failure = run(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { timeoutMs: 200 })
+  await expect(failure).rejects.toThrow(ImageError)
+  await expect(failure).rejects.toThrow('had not ended after 0.2 s')
 })
 
 test('a build is told its arguments, labels and secrets', () => {

@@ -41,7 +41,12 @@ export const logged =
         onError?.(chunk)
       })
       child.stdin.on('error', () => {}).end(input)
-      child.on('error', error => reject(new ImageError(`cannot run ${program}: ${error.message}`)))
+      child.on('error', error => {
+        const why = signal.aborted
+          ? `${program} ${args[0] ?? ''} was stopped, since it had not ended after ${timeoutMs / 1000} s`
+          : `cannot run ${program}: ${error.message}`
+        reject(new ImageError(why))
+      })
       child.on('close', (code, ended) => {
         if (code === 0) return resolve(output)
         const last = both.trimEnd().split('\n').slice(-shownLines).join('\n')

@@ -57,6 +57,9 @@ const outputOf = (target: string): string => basename(target.replace(/\/v[0-9]+$
 /** Between two lines about a build that goes on. */
 const progressMs = 30_000
 
+/** On a machine that is shared it has taken more than an hour. */
+const buildMs = 4 * 60 * 60_000
+
 /**
  * All of them by one call, so that one is linked while the next is compiled. What Go has in its build cache already is
  * not counted, so what is left is said as at most so much.
@@ -82,6 +85,7 @@ async function buildShared(
     await run('go', ['build', '-v', ...flags, '-o', `${directory}/`, ...targets], {
       cwd: source,
       env,
+      timeoutMs: buildMs,
       onError: text => {
         built += text.split('\n').length - 1
       },
