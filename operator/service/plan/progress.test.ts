@@ -84,3 +84,19 @@ test('a service that stops being ready has a minute from then on', () => {
   const facts = { deployment: deployment(seen(0)), pods: [], notRunningSince }
   expect(progressOf(facts, workload, notRunningSince)).toEqual({ state: 'starting', until: notRunningSince + 60_000 })
 })
+
+test('pods of another image have ten minutes while those before serve', () => {
+  const of = (image: string, status: Deployment['status']): Deployment => {
+    const found = deployment(status)
+    return { ...found, spec: { replicas: 1, template: { spec: { containers: [{ image }] } } } as Deployment['spec'] }
+  }
+  const after = (seconds: number, replaces: Deployment) => {
+    const facts = { deployment: of('next', seen(0)), pods: [], notRunningSince: created, replaces }
+    return progressOf(facts, workload, created + seconds * 1000)
+  }
+  const until = created + 600_000
+  expect(after(599, of('before', seen(1)))).toEqual({ state: 'starting', until })
+  expect(after(600, of('before', seen(1)))).toEqual({ state: 'failed', message: 'no pod was ready after 600 s' })
+  expect(after(60, of('next', seen(1)))).toMatchObject({ state: 'failed' })
+  expect(after(60, of('before', seen(0)))).toMatchObject({ state: 'failed' })
+})

@@ -5,6 +5,8 @@ import type { NamedWorkload } from '../names.ts'
 import type { ServicePod } from '../observed.ts'
 
 const progressMs = progressSeconds * 1000
+/** The same where another image replaces pods that serve: an upgrade starts the pods of all databases, which takes more than a minute. */
+const upgradeMs = 10 * 60_000
 /** So many restarts by a crash are a loop. */
 const fewRestarts = 3
 
@@ -23,10 +25,12 @@ type Facts = {
   pods: readonly ServicePod[]
   /** When services were last found not to run, in ms since the epoch. */
   notRunningSince: number
+  /** The workload that serves until this one does, if it is another. */
+  replaces?: Deployment | undefined
 }
 
 export function progressOf(
-  { deployment, pods, notRunningSince }: Facts,
+  { deployment, pods, notRunningSince, replaces }: Facts,
   workload: NamedWorkload,
   now: number,
 ): Progress {
@@ -34,7 +38,8 @@ export function progressOf(
   const wanted = deployment.spec?.replicas ?? 1
   if (ready >= wanted) return { state: 'ready' }
   const created = Date.parse(deployment.metadata.creationTimestamp ?? '') || now
-  const until = Math.max(created, notRunningSince) + progressMs
+  const isUpgrade = replaces !== undefined && readyPods(replaces) > 0 && imageOf(replaces) !== imageOf(deployment)
+  const until = Math.max(created, notRunningSince) + (isUpgrade ? upgradeMs : progressMs)
   const isLate = now >= until
   if (isLate && ready > 0) return { state: 'ready' }
   const own = pods.filter(({ type, digest }) => type === workload.type && digest === workload.digest)
@@ -45,8 +50,13 @@ export function progressOf(
   if (!isLate) return { state: 'starting', until }
   const [trouble] = troubles
   if (trouble !== undefined) return { state: 'failed', message: `${trouble.reason}: ${trouble.message}` }
-  return { state: 'failed', message: refusalOf(deployment) ?? `no pod was ready after ${progressSeconds} s` }
+  return {
+    state: 'failed',
+    message: refusalOf(deployment) ?? `no pod was ready after ${(isUpgrade ? upgradeMs : progressMs) / 1000} s`,
+  }
 }
+
+const imageOf = ({ spec }: Deployment): string | undefined => spec?.template.spec?.containers[0]?.image
 
 /** Why there are no pods: the Deployment is being deleted, or the cluster refuses pods by a quota or an admission policy. */
 function refusalOf({ metadata, status }: Deployment): string | undefined {

@@ -70,11 +70,14 @@ function rolloutOf(
   }
   const digest = workloadDigest(workload)
   const observed = services.objects.workloads.find(found => found.type === type && found.digest === digest)
-  const progress =
-    observed && progressOf({ deployment: observed.deployment, pods: services.pods, notRunningSince }, observed, now)
+  const selected = selectedBy(services.objects.addresses[type])
+  const serving = services.objects.workloads.find(found => found.type === type && found.digest === selected)
+  const replaces = serving === observed ? undefined : serving?.deployment
+  const facts = { pods: services.pods, notRunningSince, replaces }
+  const progress = observed && progressOf({ deployment: observed.deployment, ...facts }, observed, now)
   return [
     {
-      ...{ request, pod, progress, selected: selectedBy(services.objects.addresses[type]) },
+      ...{ request, pod, progress, selected },
       desired: { type, digest, draft: deploymentDraft(workload, digest), observed },
     },
   ]
