@@ -9,7 +9,7 @@ import type { Passwords } from '../../sealing/credentials.ts'
 import { createDriftHistory, type DriftHistory } from '../children/drift-history.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { earliest } from '../objects/earliest.ts'
-import type { DesiredAuthenticator, References } from '../postgres/administrator.ts'
+import type { DesiredAuthenticator, DesiredMcpState, References } from '../postgres/administrator.ts'
 import type { MemberExecutor, MemberPass } from './act.ts'
 import { memberKeyOf, ownerOfMemberKey } from './member.ts'
 import type { PriorMemberFacts } from './observe.ts'
@@ -49,6 +49,8 @@ export type ProbedPass = Omit<MemberPass, 'observed'> & {
   authenticator?: DesiredAuthenticator | undefined
   /** What the configurations of services name. */
   references?: References | undefined
+  /** Where the service `mcp` keeps its conversations. */
+  mcpState?: DesiredMcpState | undefined
 }
 
 /** What the plan of the pass waits for. */
@@ -190,13 +192,13 @@ export class MemberMemory {
 }
 
 const probeOf = (
-  { observed, passwords, authenticator, references }: ProbedPass,
+  { observed, passwords, authenticator, references, mcpState }: ProbedPass,
   { run, ready, probesWal, writeHangs }: PodFacts,
 ) => ({
   clientPath: clientPath(observed),
   run,
   ready,
-  ...{ passwords, authenticator, references },
+  ...{ passwords, authenticator, references, mcpState },
   mark: observed.credentials?.state === 'readable' ? observed.credentials.mark : undefined,
   commits: !probesWal,
   isUrgent: writeHangs,

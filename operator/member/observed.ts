@@ -7,7 +7,12 @@ import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { SuspensionBlock } from '../objects/suspension-block.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import type { AuthenticatorObservation, ChecksumFailures, ReferencesAnswer } from '../postgres/administrator.ts'
+import type {
+  AuthenticatorObservation,
+  ChecksumFailures,
+  McpStateObservation,
+  ReferencesAnswer,
+} from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
 import type { NodeFacts } from './pod/node.ts'
 import type { PodFacts } from './pod/pod.ts'
@@ -85,6 +90,8 @@ export type PostgresAnswer =
       authenticator?: (AuthenticatorObservation & { mark: string }) | undefined
       /** What the configurations of services name, as they were when it was asked. */
       references?: ReferencesAnswer | undefined
+      /** Of where the service `mcp` keeps its conversations, where that is wanted. */
+      mcpState?: (McpStateObservation & { mark: string }) | undefined
       /** It is a copy that nobody but the operator reaches yet; `inherited`: what of its source's it still has to be rid of. */
       closed?: { inherited: number } | undefined
     }

@@ -17,6 +17,7 @@ export type { AuthenticatorObservation, DesiredAuthenticator } from './authentic
 export type { PostgresTarget } from './connection.ts'
 export type { DesiredRoles, ReadDesiredRoles } from './ensure-roles.ts'
 export { diskFull, isPassing, PostgresError } from './errors.ts'
+export type { DesiredMcpState, McpStateObservation } from './mcp-state.ts'
 export type { PostgresObservation, RoleObservation } from './observation.ts'
 export type { FoundReferences, References, ReferencesAnswer, TableReference } from './references.ts'
 export type { ChecksumFailures, RestorePoint } from './state.ts'
@@ -40,14 +41,15 @@ export type PostgresAdministrator = {
   /**
    * Creates the roles, the application database and its grants, or corrects what differs. Idempotent, and safe to cancel and
    * to run twice at once. Sets the password of a role that is new or carries another mark. A role with this mark and another
-   * password was changed by its user, and keeps that. `opens`: then does what `open` does.
+   * password was changed by its user, and keeps that. `opens`: then does what `open` does. `keepsPasswords`: sets none of a
+   * user's role.
    * @throws PostgresError; RangeError for a password that is not printable ASCII; what `desired` throws; the signal's reason
    */
   ensureRoles(
     target: PostgresTarget,
     desired: ReadDesiredRoles,
     signal: AbortSignal,
-    then?: { opens?: boolean | undefined },
+    then?: { opens?: boolean | undefined; keepsPasswords?: boolean | undefined },
   ): Promise<void>
 
   /**
@@ -108,9 +110,9 @@ export function createAdministrator({ authority, now, logger }: AdministratorOpt
 
     measureVolume: (target, signal) => connect(target, maintenanceDatabase, signal, measureVolume),
 
-    ensureRoles: (target, desired, signal, { opens = false } = {}) =>
+    ensureRoles: (target, desired, signal, { opens = false, keepsPasswords = false } = {}) =>
       locked(target, signal, async connection => {
-        await ensureRoles(sessions, connection, target, desired, signal, logger)
+        await ensureRoles(sessions, connection, { target, desired, keepsPasswords, signal, logger })
         if (opens) await openCopy(connection, desired)
       }),
 

@@ -26,6 +26,9 @@ export const monitorCommonName = (id: string): string => `espalier-monitor-${id}
 export const readerRole = 'espalier_read_only'
 /** The login of the service `rest`, which becomes the role of each request. */
 export const authenticatorRole = 'authenticator'
+/** The login of the service `mcp` for its own database, and that database, with conversations and the state of its OAuth server. */
+export const mcpStateRole = 'mcp_state'
+export const mcpStateDatabase = 'espalier'
 /** What Postgres gathers of the statements it ran; loaded where the image has it. */
 export const statisticsLibrary = 'pg_stat_statements'
 export const preloadedLibraries = [statisticsLibrary]

@@ -79,8 +79,13 @@ async function restarted(server: RunningPostgres): Promise<RunningPostgres> {
 test('a copy starts closed, loses slots and subscriptions without contacting the publisher, and then opens', async () => {
   await administrator().ensureRoles(publisher.target, async () => ({ passwords, mark: 'm' }), signal)
   const authenticator = { password: 'source-1', mark: 'source', anonymousRoles: [] }
-  const ofSource = async () => ({ passwords, mark: 'm', authenticator })
+  const stateLogin = { password: 'source-2', mark: 'source' }
+  const mcpState = { owner: origin, isRequested: true, login: stateLogin }
+  const ofSource = async () => ({ passwords, mark: 'm', authenticator, mcpState })
   await administrator().ensureRoles(subscriber.target, ofSource, signal)
+  const conversing = await connectAs(subscriber, 'mcp_state', stateLogin.password, 'espalier')
+  await conversing.query('CREATE TABLE conversations (id int)')
+  await conversing.end()
   await superuser(publisher, 'CREATE TABLE public.sent (id int PRIMARY KEY); INSERT INTO public.sent VALUES (1)')
   await superuser(publisher, 'CREATE TABLE public.stuck (id int PRIMARY KEY); INSERT INTO public.stuck VALUES (1)')
   await superuser(
@@ -129,11 +134,17 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   await administrator().open(copy.target, async () => ({ passwords, mark: 'm' }), signal)
   expect((await look(copy)).closed).toEqual({ inherited: 0 })
 
+  // With every password its own, its source's conversations keep it closed.
+  const renamed = async () => ({ passwords, mark: 'o' })
+  await administrator().ensureRoles(copy.target, renamed, signal, { opens: true })
+  expect((await look(copy)).closed).toEqual({ inherited: 0 })
+
   // Killed before it was opened, it is closed again.
   await copy.kill()
   copy = await restarted(copy)
   expect((await look(copy)).closed).toEqual({ inherited: 0 })
-  const desired = async () => ({ passwords: { ...passwords, app: 'another-1' }, mark: 'n' })
+  const ofCopy = { owner: copyId, isRequested: true, login: { password: 'copy-2', mark: 'copy' } }
+  const desired = async () => ({ passwords: { ...passwords, app: 'another-1' }, mark: 'n', mcpState: ofCopy })
   await administrator().open(copy.target, desired, signal)
   expect((await look(copy)).closed).toEqual({ inherited: 0 })
   await administrator().ensureRoles(copy.target, desired, signal, { opens: true })
@@ -142,6 +153,11 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   expect(configuration).toMatchObject({ errors: [], pendingRestart: [], isMounted: true, refused: null })
   await expect(connectAs(copy, 'app', passwords.app)).rejects.toThrow(/password authentication failed/)
   await expect(connectAs(copy, 'authenticator', authenticator.password)).rejects.toThrow(/authentication failed|log in/)
+  // The conversations of its source are not its.
+  await expect(connectAs(copy, 'mcp_state', stateLogin.password, 'espalier')).rejects.toThrow(/authentication failed/)
+  const fresh = await connectAs(copy, 'mcp_state', 'copy-2', 'espalier')
+  expect((await fresh.query("SELECT FROM pg_class WHERE relname = 'conversations'")).rowCount).toBe(0)
+  await fresh.end()
   const client = await connectAs(copy, 'app', 'another-1')
   await client.end()
 

@@ -11,7 +11,9 @@ import {
 } from './authenticator.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
 import { openStatements } from './copy.ts'
+import { ensureMcpState } from './ensure-mcp-state.ts'
 import { markOfRole } from './marks.ts'
+import { type DesiredMcpState, isStateClosedFor } from './mcp-state.ts'
 import {
   createDatabase,
   grantStatements,
@@ -37,6 +39,8 @@ export type DesiredRoles = {
   mark: string
   /** Where there is none, a role of that name of ours is locked. */
   authenticator?: DesiredAuthenticator | undefined
+  /** Where there is none, what `mcp` keeps is left as it is, and a copy that has something of it is not opened. */
+  mcpState?: DesiredMcpState | undefined
 }
 
 /**
@@ -48,21 +52,28 @@ export type ReadDesiredRoles = () => Promise<DesiredRoles>
 /** It copies a template, and waits for the disk. */
 const createDatabaseTimeoutMs = 30_000
 
+type Request = {
+  target: PostgresTarget
+  desired: ReadDesiredRoles
+  /** No password of a user's role is set. */
+  keepsPasswords: boolean
+  signal: AbortSignal
+  logger: Logger
+}
+
 /** With the lock on roles: does what `ensureRoles` of the administrator promises, but for opening a copy. */
 export async function ensureRoles(
-  { connect }: Sessions,
+  sessions: Sessions,
   connection: Connection,
-  target: PostgresTarget,
-  desired: ReadDesiredRoles,
-  signal: AbortSignal,
-  logger: Logger,
+  { target, desired, keepsPasswords, signal, logger }: Request,
 ): Promise<void> {
   const wanted = await desired()
-  const state = await ensureRolesAndDatabase(connection, wanted)
+  const state = await ensureRolesAndDatabase(connection, wanted, keepsPasswords)
   await ensureAuthenticator(connection, state, wanted.authenticator)
+  await ensureMcpState(sessions, connection, target, state, wanted.mcpState, signal)
   if (grantsMade(state) && toolsMade(state)) return
   const work = (inside: Connection) => grantInside(connection, inside, state)
-  await connect(target, applicationDatabase, signal, work, state.version)
+  await sessions.connect(target, applicationDatabase, signal, work, state.version)
   logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
 }
 
@@ -74,6 +85,7 @@ export async function openCopy(connection: Connection, desired: ReadDesiredRoles
   const wanted = await desired()
   const facts = await authenticatorFacts(connection, state, undefined)
   if (!haveMark(state, wanted) || !isClosedFor(state, facts, wanted.authenticator)) return
+  if (!isStateClosedFor(state.mcpState, wanted.mcpState)) return
   for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
 }
 
@@ -120,9 +132,14 @@ async function ensureAuthenticator(
 }
 
 /** Everything but the grants inside the application database. @returns the state after it */
-async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRoles): Promise<ServerState> {
+async function ensureRolesAndDatabase(
+  connection: Connection,
+  desired: DesiredRoles,
+  keepsPasswords: boolean,
+): Promise<ServerState> {
   const state = await readState(connection)
-  const statements = [...roleStatements(state, await passwordsToSet(state, desired)), ...platformStatements(state)]
+  const passwords = keepsPasswords ? undefined : await passwordsToSet(state, desired)
+  const statements = [...roleStatements(state, passwords), ...platformStatements(state)]
   await connection.transaction(statements)
   if (state.database === null && !state.hasInitialDatabase) {
     await connection.alone(createDatabase, createDatabaseTimeoutMs)

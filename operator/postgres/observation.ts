@@ -9,8 +9,10 @@ import {
 } from './authenticator.ts'
 import { maintenanceDatabase } from './configuration.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
+import { observeMcpState } from './ensure-mcp-state.ts'
 import { authenticatorFacts } from './ensure-roles.ts'
 import { diskFull, type PostgresErrorReason, postgresErrorOf } from './errors.ts'
+import type { DesiredMcpState, McpStateObservation } from './mcp-state.ts'
 import { findReferences, type References, type ReferencesAnswer } from './references.ts'
 import { grantsMade, parseMark, platformStatements, roleStatements, toolsMade } from './roles.ts'
 import type { Sessions } from './sessions.ts'
@@ -50,6 +52,8 @@ export type PostgresObservation =
       authenticator?: AuthenticatorObservation | undefined
       /** What the configurations of services name, where that was asked for. */
       references?: ReferencesAnswer | undefined
+      /** Of where `mcp` keeps its conversations, where it was asked for. */
+      mcpState?: McpStateObservation | undefined
       applicationDatabase: boolean
       /** SHA-256 of the certificate that it showed to the operator. */
       certificate: string | undefined
@@ -86,6 +90,8 @@ export type ObserveOptions = {
   authenticator?: DesiredAuthenticator | undefined
   /** What the configurations of services name in the application database. */
   references?: References | undefined
+  /** Where `mcp` keeps its conversations. What is to be dropped makes `platformInOrder` false. */
+  mcpState?: DesiredMcpState | undefined
 }
 
 /** A commit that takes longer hangs: a busy disk takes far less. */
@@ -95,7 +101,7 @@ const commitTimeoutMs = 20_000
 export async function observeServer(
   sessions: Sessions,
   target: PostgresTarget,
-  { passwords, commits, authenticator, references }: ObserveOptions,
+  { passwords, commits, authenticator, references, mcpState: wanted }: ObserveOptions,
   verdicts: Verdicts,
   signal: AbortSignal,
 ): Promise<Reachable> {
@@ -114,7 +120,15 @@ export async function observeServer(
     references === undefined || database === null || inRecovery
       ? {}
       : { references: await findReferences(sessions, target, references, version, signal) }
-  return { ...observed, ...(await observeAuthenticator(seen, authenticator, verdicts, signal)), ...seen.more, ...found }
+  const { mcpState, isLeft } = await observeMcpState(seen.state, wanted, verdicts, signal)
+  return {
+    ...observed,
+    ...(await observeAuthenticator(seen, authenticator, verdicts, signal)),
+    ...(mcpState === undefined ? {} : { mcpState }),
+    ...(isLeft ? { platformInOrder: false } : {}),
+    ...seen.more,
+    ...found,
+  }
 }
 
 async function observeAuthenticator(

@@ -173,6 +173,8 @@ type RoleMark = {
   statistics?: string
   /** On `app_read_only`: the application database in which `admin` may run amcheck, by its number. */
   checks?: string
+  /** On the database of the service `mcp`: the database or branch whose it is. */
+  owner?: string
 }
 
 const markPrefix = 'espalier '
@@ -180,23 +182,26 @@ const markPrefix = 'espalier '
 export function parseMark(comment: string | null | undefined): RoleMark {
   if (!comment?.startsWith(markPrefix)) return {}
   try {
-    const { credentials, grants, statistics, checks } = JSON.parse(comment.slice(markPrefix.length))
+    const { credentials, grants, statistics, checks, owner } = JSON.parse(comment.slice(markPrefix.length))
     return {
       ...(typeof credentials === 'string' ? { credentials } : {}),
       ...(typeof grants === 'string' ? { grants } : {}),
       ...(typeof statistics === 'string' ? { statistics } : {}),
       ...(typeof checks === 'string' ? { checks } : {}),
+      ...(typeof owner === 'string' ? { owner } : {}),
     }
   } catch {
     return {}
   }
 }
 
-/** Whether a role's comment is one of ours. */
+/** Whether a comment is one of ours. */
 export const isMarked = (text: string | null | undefined): boolean => text?.startsWith(markPrefix) ?? false
 
+export const markText = (mark: Readonly<Record<string, string>>): string => markPrefix + JSON.stringify(mark)
+
 export const comment = (role: string, mark: RoleMark): string =>
-  `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(markPrefix + JSON.stringify(mark))}`
+  `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(markText(mark))}`
 
 /** What is to be set on each role: its password's verifier, where that is not to stay, and its part of the passwords' mark. */
 export type RolePasswords = { mark: string; verifiers: Partial<Record<DatabaseRole, string>> }

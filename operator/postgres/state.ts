@@ -7,6 +7,8 @@ import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sea
 import {
   authenticatorRole,
   maintenanceDatabase,
+  mcpStateDatabase,
+  mcpStateRole,
   monitorRole,
   readerRole,
   replicationRole,
@@ -33,6 +35,22 @@ export type RoleState = {
   comment: string | null
 }
 
+/** The role and the database in which the service `mcp` keeps its conversations (mcp-state.ts). */
+export type McpStateFacts = {
+  role: (RoleState & { hasMembers: boolean }) | null
+  database: {
+    /** Whether the bootstrap superuser owns it: users cannot give a database to it. */
+    isPlatforms: boolean
+    /** As it is created, so that one that is not finished is not open. */
+    isLimited: boolean
+    comment: string | null
+    /** Whether every role may connect. */
+    isOpen: boolean
+    /** Whether `mcp_state` may connect. */
+    enters: boolean
+  } | null
+}
+
 /** pg_auth_members: `member` belongs to `role`. */
 type Membership = { role: string; member: string; admin: boolean; inherit: boolean; set: boolean }
 
@@ -48,6 +66,8 @@ export type ServerState = {
   systemIdentifier: string
   inRecovery: boolean
   checksums: boolean
+  /** Where the service `mcp` keeps its conversations. */
+  mcpState: McpStateFacts
   roles: Partial<
     Record<
       DatabaseRole | typeof replicationRole | typeof monitorRole | typeof readerRole | typeof authenticatorRole,
@@ -163,6 +183,25 @@ const configurationState = `json_build_object(
   'pendingRestart', (SELECT coalesce(json_agg(name ORDER BY name), '[]') FROM pg_settings
     WHERE pending_restart AND source <> 'command line'))`
 
+/** How a role is read: a RoleState. `r`: a row of pg_authid. */
+const roleColumns = `'oid', r.oid::text, 'superuser', r.rolsuper, 'inherit', r.rolinherit, 'createRole', r.rolcreaterole,
+      'createDatabase', r.rolcreatedb, 'login', r.rolcanlogin, 'replication', r.rolreplication,
+      'bypassRls', r.rolbypassrls, 'connectionLimit', r.rolconnlimit,
+      'expires', r.rolvaliduntil IS NOT NULL AND r.rolvaliduntil <> 'infinity', 'verifier', r.rolpassword,
+      'comment', shobj_description(r.oid, 'pg_authid')`
+
+/** Part of the state query, as a JSON value. Superuser 10 is that of initdb. */
+const mcpStateFacts = `json_build_object(
+  'role', (SELECT json_build_object(${roleColumns},
+      'hasMembers', EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid))
+    FROM pg_authid r WHERE r.rolname = '${mcpStateRole}'),
+  'database', (SELECT json_build_object('isPlatforms', d.datdba = 10, 'isLimited', d.datconnlimit = 0,
+      'comment', shobj_description(d.oid, 'pg_database'),
+      'isOpen', has_database_privilege('public', d.oid, 'CONNECT') OR has_database_privilege('public', d.oid, 'TEMPORARY'),
+      'enters', coalesce((SELECT has_database_privilege(a.oid, d.oid, 'CONNECT')
+        FROM pg_authid a WHERE a.rolname = '${mcpStateRole}'), false))
+    FROM pg_database d WHERE d.datname = '${mcpStateDatabase}'))`
+
 /**
  * One row with one column, `state`: a ServerState. Its length does not depend on what users make: `admin` can make roles by
  * the million, of each of which it is a member, and have each of them grant what it may.
@@ -183,13 +222,9 @@ SELECT json_build_object(
     WHERE r.rolname IN ('${replicationRole}', '${monitorRole}') LIMIT ${fewMembers}) AS granted),
   'monitorEnters', coalesce((SELECT has_database_privilege(oid, '${maintenanceDatabase}', 'CONNECT')
     FROM pg_authid WHERE rolname = '${monitorRole}'), false),
-  'roles', (SELECT coalesce(json_object_agg(rolname, json_build_object(
-      'oid', oid::text, 'superuser', rolsuper, 'inherit', rolinherit, 'createRole', rolcreaterole,
-      'createDatabase', rolcreatedb, 'login', rolcanlogin, 'replication', rolreplication,
-      'bypassRls', rolbypassrls, 'connectionLimit', rolconnlimit,
-      'expires', rolvaliduntil IS NOT NULL AND rolvaliduntil <> 'infinity', 'verifier', rolpassword,
-      'comment', shobj_description(oid, 'pg_authid'))), '{}')
-    FROM pg_authid WHERE rolname = ANY ($1)),
+  'mcpState', ${mcpStateFacts},
+  'roles', (SELECT coalesce(json_object_agg(r.rolname, json_build_object(${roleColumns})), '{}')
+    FROM pg_authid r WHERE r.rolname = ANY ($1)),
   'memberships', (SELECT coalesce(json_agg(json_build_object(
       'role', role, 'member', member, 'admin', admin_option, 'inherit', inherit_option, 'set', set_option)), '[]')
     FROM (SELECT DISTINCT r.rolname AS role, m.rolname AS member, admin_option, inherit_option, set_option

@@ -28,7 +28,11 @@ export async function performPostgres(
     else if (action.do === 'detach') await access.detach(target, pass.signal)
     else if (readRoles === undefined) return
     else if (action.do === 'open') await access.open(target, readRoles, pass.signal)
-    else await access.ensureRoles(target, readRoles, pass.signal, { opens: action.opens })
+    else
+      await access.ensureRoles(target, readRoles, pass.signal, {
+        opens: action.opens,
+        keepsPasswords: action.keepsPasswords,
+      })
   })
 }
 

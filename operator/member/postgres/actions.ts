@@ -1,7 +1,10 @@
 /** Actions in a member's Postgres. */
 export type PostgresAction =
-  /** Sets roles and passwords. `opens`: then lets clients into a closed copy, as `open` does. */
-  | { do: 'ensure-roles'; opens?: true }
+  /**
+   * Sets roles and passwords. `opens`: then lets clients into a closed copy, as `open` does. `keepsPasswords`: those of users' roles stay as
+   * they are.
+   */
+  | { do: 'ensure-roles'; opens?: true; keepsPasswords?: true }
   /** Removes the source's slots and subscriptions from a closed copy. */
   | { do: 'detach' }
   /** Lets clients into a closed copy. */

@@ -11,6 +11,7 @@ import type { Logger } from 'pino'
 import { databaseRoles, type Passwords } from '../../../sealing/credentials.ts'
 import type {
   DesiredAuthenticator,
+  DesiredMcpState,
   PostgresObservation,
   PostgresTarget,
   References,
@@ -34,6 +35,8 @@ export type ProbeRequest = {
   authenticator?: DesiredAuthenticator | undefined
   /** What the configurations of services name. */
   references?: References | undefined
+  /** Where the service `mcp` keeps its conversations. */
+  mcpState?: DesiredMcpState | undefined
   /** Nothing in the pod sees to it that WAL can be written: the probe does. */
   commits: boolean
   /** The digest of the files that should be in force. */
@@ -70,11 +73,11 @@ const urgentTimeoutMs = 3_000
 export function answerOf(
   observation: PostgresObservation,
   mark: string | undefined,
-  wanted?: DesiredAuthenticator,
+  wanted: { authenticator?: DesiredAuthenticator | undefined; mcpState?: DesiredMcpState | undefined } = {},
 ): PostgresAnswer {
   if (!observation.reachable) return { state: 'refused', reason: observation.reason, message: observation.message }
   if (observation.inRecovery) return { state: 'refused', reason: 'starting', message: 'Postgres is in recovery' }
-  const { roles, privilegesInOrder, applicationDatabase, authenticator } = observation
+  const { roles, privilegesInOrder, applicationDatabase, authenticator, mcpState } = observation
   const marked = databaseRoles.every(
     role => mark === undefined || roles[role].credentialsMark === markOfRole(mark, role),
   )
@@ -91,10 +94,16 @@ export function answerOf(
     walPosition: observation.walPosition ?? undefined,
     checksumFailures: observation.checksumFailures ?? undefined,
     configuration: observation.configuration,
-    platformInOrder: observation.platformInOrder && authenticator?.inOrder !== false,
-    ...(authenticator === undefined || wanted === undefined
+    platformInOrder:
+      observation.platformInOrder &&
+      authenticator?.inOrder !== false &&
+      (mcpState?.kind !== 'ours' || mcpState.inOrder),
+    ...(authenticator === undefined || wanted.authenticator === undefined
       ? {}
-      : { authenticator: { ...authenticator, mark: wanted.mark } }),
+      : { authenticator: { ...authenticator, mark: wanted.authenticator.mark } }),
+    ...(mcpState === undefined || wanted.mcpState?.login === undefined
+      ? {}
+      : { mcpState: { ...mcpState, mark: wanted.mcpState.login.mark } }),
     ...(observation.references === undefined ? {} : { references: observation.references }),
     ...(observation.closed === undefined ? {} : { closed: observation.closed }),
   }
@@ -134,11 +143,15 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
   const stopping = new AbortController()
 
   const take = async (request: ProbeRequest, isSuspected: boolean): Promise<PostgresAnswer> => {
-    const { key, access, target, passwords, mark, authenticator, references, commits, isUrgent } = request
+    const { key, access, target, passwords, mark, authenticator, references, mcpState, commits, isUrgent } = request
     const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : probeTimeoutMs)
     const signal = AbortSignal.any([stopping.signal, timeout])
-    const observation = await access.observe(target, { passwords, commits, authenticator, references }, signal)
-    const answer = answerOf(observation, mark, authenticator)
+    const observation = await access.observe(
+      target,
+      { passwords, commits, authenticator, references, mcpState },
+      signal,
+    )
+    const answer = answerOf(observation, mark, { authenticator, mcpState })
     return answer.state === 'answered'
       ? withLogin(request, answer, isSuspected ? undefined : answers.get(key), signal)
       : answer
