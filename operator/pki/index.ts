@@ -30,7 +30,12 @@ type ServerCertificateRequest = {
   ipAddresses?: readonly string[]
   days?: number
 }
-type ClientCertificateRequest = { commonName: string; days?: number }
+type ClientCertificateRequest = {
+  commonName: string
+  /** What else names the client, for example `urn:espalier:archive:<id>:<incarnation>`. */
+  uris?: readonly string[]
+  days?: number
+}
 
 const dayMs = 86_400_000
 /** Clocks differ: a certificate is valid a little before it was made. */
@@ -83,6 +88,11 @@ const dnsBytes = (name: string): Buffer => {
     throw new RangeError(`${JSON.stringify(name)} is not a DNS name`)
   }
   return Buffer.from(name, 'ascii')
+}
+
+const uriBytes = (uri: string): Buffer => {
+  if (!/^[a-z][a-z0-9+.-]*:[!-~]{1,200}$/.test(uri)) throw new RangeError(`${JSON.stringify(uri)} is not a URI`)
+  return Buffer.from(uri, 'ascii')
 }
 
 type Contents = {
@@ -189,11 +199,12 @@ export function issueServerCertificate(
 /** A client's certificate, for 24 hours unless said otherwise. It is no server certificate. */
 export function issueClientCertificate(
   authority: Authority,
-  { commonName, days = clientDays }: ClientCertificateRequest,
+  { commonName, uris = [], days = clientDays }: ClientCertificateRequest,
   now: () => number = Date.now,
 ): CertifiedKey {
   if (commonName.length < 1 || commonName.length > 64) throw new RangeError('a common name has 1 to 64 characters')
-  return issue(authority, { commonName, days, purpose: oid.clientAuth, names: [] }, now)
+  const names = uris.map(uri => der.implicit(6, uriBytes(uri)))
+  return issue(authority, { commonName, days, purpose: oid.clientAuth, names }, now)
 }
 
 /** Whether a certificate (PEM) has lived two thirds of its life, or is not valid yet, or no certificate. */
