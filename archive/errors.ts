@@ -1,0 +1,41 @@
+/** What can be wrong with an object of the archive. A client gets the message; it names the object and holds no key. */
+type ArchiveFault =
+  /** Another object of this name exists, with other content: two primaries may be archiving. */
+  | { kind: 'conflict'; name: string; stored: string; offered: string }
+  /** The object is truncated or changed, or is not one of the archive. */
+  | { kind: 'damaged'; name: string; detail: string }
+  /** The object was sealed with a key that this program does not have. */
+  | { kind: 'unknown key'; name: string; keyId: string }
+  /** The content that arrived does not have the digest or the size that was announced. */
+  | { kind: 'content differs'; name: string; detail: string }
+  /** The store could not be reached, or refused. `code`: as the store names it. */
+  | { kind: 'store'; name: string; code: string; detail: string; isTemporary: boolean }
+  /** The store holds objects that were sealed with another key than the one configured. */
+  | { kind: 'wrong key'; detail: string }
+
+const messageOf = (fault: ArchiveFault): string => {
+  switch (fault.kind) {
+    case 'conflict':
+      return `${fault.name}: the archive has other content under this name (SHA-256 ${fault.stored}, offered ${fault.offered}); check whether two servers archive under one identity`
+    case 'damaged':
+      return `${fault.name}: the object is damaged: ${fault.detail}`
+    case 'unknown key':
+      return `${fault.name}: the object is sealed with the key ${fault.keyId}, which is not configured`
+    case 'content differs':
+      return `${fault.name}: the content received is not the content announced: ${fault.detail}`
+    case 'store':
+      return `${fault.name}: the object store failed: ${fault.code}: ${fault.detail}`
+    case 'wrong key':
+      return fault.detail
+  }
+}
+
+export class ArchiveError extends Error {
+  readonly fault: ArchiveFault
+
+  constructor(fault: ArchiveFault, options?: ErrorOptions) {
+    super(messageOf(fault), options)
+    this.name = 'ArchiveError'
+    this.fault = fault
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * The header of an object: what it contains, in clear text, authenticated. An object moved to another name, or whose header was
+ * changed, is refused.
+ *
+ *     magic "ESPARCH1" | length of the JSON, 4 bytes big endian | JSON | HMAC-SHA256 of all before it
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { z } from 'zod'
+import { ArchiveError } from '../errors.ts'
+import { type ArchiveKeys, keyById, objectKeys } from './key.ts'
+
+const magic = Buffer.from('ESPARCH1', 'ascii')
+const lengthBytes = 4
+const tagBytes = 32
+const fixedBytes = magic.length + lengthBytes
+/** An upper bound of a whole header: so much is read to learn about an object. */
+export const mostHeaderBytes = 4096
+export const saltBytes = 32
+
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+const headerText = z.strictObject({
+  /** The name of the object in the archive. */
+  name: z.string().min(1).max(1024),
+  key: z.string().regex(/^[0-9a-f]{16}$/),
+  salt: z.base64().length(44),
+  compression: z.enum(['none', 'zstd']),
+  /** SHA-256 and size in bytes of the content, before compression. Absent where it was not known when the object was begun. */
+  content: z.strictObject({ sha256, size: z.int().min(0) }).optional(),
+})
+export type ObjectHeader = z.output<typeof headerText>
+export type Content = NonNullable<ObjectHeader['content']>
+
+export function renderHeader(header: ObjectHeader, headerKey: Uint8Array): Buffer {
+  const text = Buffer.from(JSON.stringify(header))
+  const length = Buffer.alloc(lengthBytes)
+  length.writeUInt32BE(text.length)
+  const bytes = Buffer.concat([magic, length, text])
+  return Buffer.concat([bytes, createHmac('sha256', headerKey).update(bytes).digest()])
+}
+
+/** The bytes of the whole header, as far as its first 12 bytes say; undefined for bytes that do not begin an object. */
+function headerLength(bytes: Uint8Array): number | undefined {
+  if (bytes.length < fixedBytes || !magic.equals(bytes.subarray(0, magic.length))) return undefined
+  const length = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).readUInt32BE(magic.length)
+  const whole = fixedBytes + length + tagBytes
+  return whole <= mostHeaderBytes ? whole : undefined
+}
+
+type ReadHeader = { header: ObjectHeader; length: number; frameKey: Buffer }
+
+/**
+ * @param bytes the beginning of an object: its first 4096 bytes, or all of it if it is shorter
+ * @param name the name it was read from
+ * @throws ArchiveError `damaged`, `unknown key`
+ */
+export function parseHeader(bytes: Uint8Array, name: string, keys: ArchiveKeys): ReadHeader {
+  const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
+  const length = headerLength(bytes)
+  if (length === undefined) throw damaged('it does not begin with the header of an object')
+  if (bytes.length < length) throw damaged(`it ends after ${bytes.length} bytes, within its header`)
+  const signed = bytes.subarray(0, length - tagBytes)
+  const header = headerOf(signed.subarray(fixedBytes))
+  if (header === undefined) throw damaged('its header cannot be read')
+  const key = keyById(keys, header.key)
+  if (key === undefined) throw new ArchiveError({ kind: 'unknown key', name, keyId: header.key })
+  const derived = objectKeys(key, Buffer.from(header.salt, 'base64'))
+  const tag = createHmac('sha256', derived.header).update(signed).digest()
+  if (!timingSafeEqual(tag, bytes.subarray(length - tagBytes, length))) throw damaged('its header was changed')
+  if (header.name !== name) throw damaged(`it was archived as ${header.name}`)
+  return { header, length, frameKey: derived.frames }
+}
+
+function headerOf(text: Uint8Array): ObjectHeader | undefined {
+  try {
+    return headerText.safeParse(JSON.parse(Buffer.from(text).toString())).data
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,25 @@
+/** The keys that objects are sealed with. Each object has keys of its own, derived from one of these and a random salt. */
+import { createHash, hkdfSync } from 'node:crypto'
+
+/** 32 random bytes, and the name that objects know it by. */
+type ArchiveKey = { readonly id: string; readonly bytes: Uint8Array }
+/** New objects are sealed with `current`; objects sealed with one of `previous` can still be read. */
+export type ArchiveKeys = { readonly current: ArchiveKey; readonly previous: readonly ArchiveKey[] }
+
+const keyBytes = 32
+
+/** @throws RangeError unless `bytes` are 32 bytes */
+export function archiveKey(bytes: Uint8Array): ArchiveKey {
+  if (bytes.length !== keyBytes) throw new RangeError(`an archive key has ${keyBytes} bytes, not ${bytes.length}`)
+  const digest = createHash('sha256').update('espalier archive key\0').update(bytes).digest('hex')
+  return { id: digest.slice(0, 16), bytes }
+}
+
+export const keyById = ({ current, previous }: ArchiveKeys, id: string): ArchiveKey | undefined =>
+  [current, ...previous].find(key => key.id === id)
+
+/** The keys of one object (RFC 5869): one authenticates its header, the other encrypts its frames. */
+export function objectKeys({ bytes }: ArchiveKey, salt: Uint8Array): { header: Buffer; frames: Buffer } {
+  const derived = (purpose: string) => Buffer.from(hkdfSync('sha256', bytes, salt, `espalier archive ${purpose}`, 32))
+  return { header: derived('header'), frames: derived('frames') }
+}

@@ -1,0 +1,96 @@
+/**
+ * Writes an object once. Writing the same content again changes nothing and succeeds; other content under the same name is refused. So
+ * a sender may always try again, and two servers that archive under one identity are noticed before one replaces what the other wrote.
+ */
+import { ArchiveError } from './errors.ts'
+import { type Content, mostHeaderBytes, parseHeader } from './object/header.ts'
+import type { ArchiveKeys } from './object/key.ts'
+import { sealed } from './object/seal.ts'
+import type { ObjectStore } from './store/store.ts'
+
+type Archive = { store: ObjectStore; keys: ArchiveKeys }
+
+/** The header of a stored object; undefined if it does not exist. @throws ArchiveError */
+export async function readHeader({ store, keys }: Archive, name: string, signal?: AbortSignal) {
+  const start = await store.read(name, { first: 0, length: mostHeaderBytes }, signal)
+  if (start === undefined) return undefined
+  const chunks: Uint8Array[] = []
+  for await (const chunk of start) chunks.push(chunk)
+  return parseHeader(Buffer.concat(chunks), name, keys).header
+}
+
+/**
+ * @param content digest and size of what `source` yields
+ * @returns `exists` if an object with this content was there before
+ * @throws ArchiveError `conflict` if an object with other content exists; `content differs`; `store`
+ */
+export async function putOnce(
+  archive: Archive,
+  object: { name: string; content: Content; source: AsyncIterable<Uint8Array> },
+  signal?: AbortSignal,
+): Promise<'created' | 'exists'> {
+  const { store, keys } = archive
+  const { name, content, source } = object
+  if (await isStored(archive, name, content, signal)) return 'exists'
+  if (!store.isConditional) await claim(store, name, content, signal)
+  const result = await store.create(name, sealed(source, { name, keys, content }), signal)
+  if (result === 'exists' && !(await isStored(archive, name, content, signal)))
+    throw new ArchiveError({
+      kind: 'store',
+      name,
+      code: 'Gone',
+      detail: 'the object was deleted meanwhile',
+      isTemporary: true,
+    })
+  if (result === 'created') await confirm(archive, name, content, signal)
+  return result
+}
+
+/** @throws ArchiveError `conflict` if the object has other content */
+async function isStored(
+  archive: Archive,
+  name: string,
+  content: Content,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const stored = (await readHeader(archive, name, signal))?.content
+  if (stored === undefined) return false
+  if (stored.sha256 !== content.sha256 || stored.size !== content.size) throw conflict(name, stored.sha256, content)
+  return true
+}
+
+const conflict = (name: string, stored: string, { sha256: offered }: Content) =>
+  new ArchiveError({ kind: 'conflict', name, stored, offered })
+
+/**
+ * Where the store cannot refuse a second write, a writer first leaves a claim that names its content, and goes on only if no other
+ * claim exists. Of two writers with different content at least one sees both claims, since each lists after it has written its own.
+ */
+async function claim(
+  store: ObjectStore,
+  name: string,
+  content: Content,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const prefix = `${name}.claim-`
+  await store.create(`${prefix}${content.sha256}`, (async function* () {})(), signal)
+  for await (const { name: other } of store.list(prefix))
+    if (other !== `${prefix}${content.sha256}`) throw conflict(name, other.slice(prefix.length), content)
+}
+
+/** A store that lost the object, or has only a part of it, must not have acknowledged it. */
+async function confirm(
+  archive: Archive,
+  name: string,
+  content: Content,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (await isStored(archive, name, content, signal)) return
+  throw new ArchiveError({
+    kind: 'store',
+    name,
+    code: 'NotStored',
+    detail: 'the store acknowledged the object and does not have it',
+    isTemporary: true,
+  })
+}

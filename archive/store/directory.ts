@@ -1,0 +1,207 @@
+/**
+ * Objects as files below a directory. A file is written under another name, flushed, and linked to its own: `link` fails where the
+ * name exists, so of several writers one succeeds. Directories are flushed too, so that an object outlives a power failure.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Dirent } from 'node:fs'
+import { type FileHandle, link, mkdir, open, readdir, rm, stat, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { ArchiveError } from '../errors.ts'
+import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
+
+/** Names of objects never begin with a dot. */
+const partialPrefix = '.partial-'
+const readBytes = 256 * 1024
+
+/** @param root an absolute path; created if it does not exist, for its owner alone */
+export async function openDirectoryStore(root: string): Promise<ObjectStore> {
+  const location = `file://${root}`
+  await attempt(location, () => mkdir(root, { recursive: true, mode: 0o700 }))
+  const pathOf = (name: string): string => {
+    if (!isObjectName(name)) throw new RangeError(`${JSON.stringify(name)} is not the name of an object`)
+    return join(root, ...name.split('/'))
+  }
+  return {
+    location,
+    isConditional: true,
+    create: (name, bytes, signal) => attempt(name, () => createFile(root, pathOf(name), bytes, signal)),
+    read: (name, range, signal) =>
+      attempt(name, async () => {
+        const file = await ifPresent(() => open(pathOf(name), 'r'))
+        return file && contentOf(name, file, range ?? { first: 0, length: Number.POSITIVE_INFINITY }, signal)
+      }),
+    stat: name => attempt(name, () => statOf(name, pathOf(name))),
+    list: (prefix, after) => listed(root, prefix, after),
+    delete: name => attempt(name, () => rm(pathOf(name), { force: true })),
+    deleteAbandonedUploads: (prefix, before) => attempt(prefix, () => deletePartials(root, prefix, before)),
+    close: () => {},
+  }
+}
+
+/** Faults of one file or of the moment; others of this machine stay until they are repaired. */
+const temporaryCodes = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EBUSY', 'ESTALE', 'ETIMEDOUT']
+
+async function attempt<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    throw isSystemError(error) ? storeError(name, error) : error
+  }
+}
+
+const isSystemError = (error: unknown): error is NodeJS.ErrnoException =>
+  error instanceof Error && 'code' in error && 'syscall' in error
+
+function storeError(name: string, error: NodeJS.ErrnoException): ArchiveError {
+  const code = error.code ?? 'unknown'
+  const fault = {
+    kind: 'store' as const,
+    name,
+    code,
+    detail: error.syscall ?? '',
+    isTemporary: temporaryCodes.includes(code),
+  }
+  return new ArchiveError(fault, { cause: error })
+}
+
+async function ifPresent<Result>(work: () => Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isSystemError(error) && (error.code === 'ENOENT' || error.code === 'ENOTDIR')) return undefined
+    throw error
+  }
+}
+
+async function createFile(
+  root: string,
+  path: string,
+  bytes: AsyncIterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+): Promise<'created' | 'exists'> {
+  await createDirectories(root, dirname(path))
+  const partial = join(dirname(path), `${partialPrefix}${randomBytes(12).toString('hex')}`)
+  const file = await open(partial, 'wx', 0o600)
+  try {
+    try {
+      for await (const chunk of bytes) {
+        signal?.throwIfAborted()
+        await writeAll(file, chunk)
+      }
+      signal?.throwIfAborted()
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    return await linkTo(partial, path)
+  } finally {
+    await rm(partial, { force: true })
+  }
+}
+
+async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at)).bytesWritten
+}
+
+async function linkTo(partial: string, path: string): Promise<'created' | 'exists'> {
+  try {
+    await link(partial, path)
+  } catch (error) {
+    if (isSystemError(error) && error.code === 'EEXIST') return 'exists'
+    throw error
+  }
+  await syncDirectory(dirname(path))
+  return 'created'
+}
+
+/** Each new directory is flushed in the one above it. */
+async function createDirectories(root: string, path: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode: 0o700 })
+  if (first === undefined) return
+  for (let at = path; at.length >= first.length && at.length > root.length; at = dirname(at))
+    await syncDirectory(dirname(at))
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r')
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
+}
+
+async function* contentOf(
+  name: string,
+  file: FileHandle,
+  { first, length }: { first: number; length: number },
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  try {
+    let [position, left] = [first, length]
+    while (left > 0) {
+      signal?.throwIfAborted()
+      const buffer = Buffer.allocUnsafe(Math.min(readBytes, left))
+      const { bytesRead } = await attempt(name, () => file.read(buffer, 0, buffer.length, position))
+      if (bytesRead === 0) return
+      yield buffer.subarray(0, bytesRead)
+      position += bytesRead
+      left -= bytesRead
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+async function statOf(name: string, path: string): Promise<StoredObject | undefined> {
+  const found = await ifPresent(() => stat(path))
+  return found?.isFile() ? { name, size: found.size, modifiedAt: found.mtime } : undefined
+}
+
+/** Directories that could hold names with the prefix, as a path below the root. */
+const directoryOf = (prefix: string): string => prefix.slice(0, prefix.lastIndexOf('/') + 1)
+
+async function* listed(root: string, prefix: string, after = ''): AsyncGenerator<StoredObject> {
+  for await (const name of namesBelow(root, directoryOf(prefix), { prefix, after })) {
+    const found = await attempt(name, () => statOf(name, join(root, name)))
+    // One that was deleted meanwhile.
+    if (found !== undefined) yield found
+  }
+}
+
+/** A directory is sorted as its names with `/` behind them are, as S3 does. */
+const sortKey = (entry: Dirent): string => (entry.isDirectory() ? `${entry.name}/` : entry.name)
+const byBytes = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
+
+async function* namesBelow(
+  root: string,
+  below: string,
+  wanted: { prefix: string; after: string },
+): AsyncGenerator<string> {
+  const { prefix, after } = wanted
+  const entries = await attempt(below, () => ifPresent(() => readdir(join(root, below), { withFileTypes: true })))
+  const sorted = (entries ?? []).sort((one, other) => byBytes(sortKey(one), sortKey(other)))
+  for (const entry of sorted) {
+    if (entry.name.startsWith('.')) continue
+    const name = `${below}${sortKey(entry)}`
+    if (!name.startsWith(prefix.slice(0, name.length))) continue
+    if (entry.isDirectory()) {
+      if (name > after || after.startsWith(name)) yield* namesBelow(root, name, wanted)
+    } else if (name.startsWith(prefix) && name > after) yield name
+  }
+}
+
+async function deletePartials(root: string, prefix: string, before: Date): Promise<number> {
+  const below = join(root, directoryOf(prefix))
+  const entries = await ifPresent(() => readdir(below, { withFileTypes: true, recursive: true }))
+  let count = 0
+  for (const entry of entries ?? []) {
+    if (!entry.isFile() || !entry.name.startsWith(partialPrefix)) continue
+    const path = join(entry.parentPath, entry.name)
+    const found = await ifPresent(() => stat(path))
+    if (found === undefined || found.mtime >= before) continue
+    await ifPresent(() => unlink(path))
+    count++
+  }
+  return count
+}

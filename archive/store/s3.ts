@@ -1,0 +1,226 @@
+/**
+ * Objects in an S3 bucket, below a prefix. An object larger than one part is uploaded in parts, and appears when it is complete.
+ * Writes are conditional (`If-None-Match: *`) where the server supports it, which is tried when the store is opened.
+ */
+import { randomBytes } from 'node:crypto'
+import { Agent } from 'node:https'
+import { Readable } from 'node:stream'
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  PutObjectCommand,
+  paginateListObjectsV2,
+  S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
+import { Upload } from '@aws-sdk/lib-storage'
+import { attempt, hasStatus } from './s3-errors.ts'
+import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
+
+export type S3Settings = {
+  bucket: string
+  /** Of all names, without slashes at its ends; may be empty. */
+  prefix: string
+  /** Of a server that is not AWS, for example `https://minio.example:9000`. */
+  endpoint?: string | undefined
+  region: string
+  /** Whether the bucket is the first segment of the path, and not part of the host name. */
+  pathStyle: boolean
+  /** PEM: the authorities that the server's certificate may be of, instead of the system's. */
+  authority?: string | undefined
+  /** Absent: from the environment, files or the metadata service, as the AWS SDK finds them. */
+  credentials?: { accessKeyId: string; secretAccessKey: string } | undefined
+}
+
+/** S3 takes at most 10,000 parts, so an object has at most 80 GB. */
+const partBytes = 8 * 1024 * 1024
+/** Of one upload; each part is held in memory. */
+const concurrentParts = 2
+const mostAttempts = 4
+const connectionTimeoutMs = 10_000
+const socketTimeoutMs = 60_000
+
+/** @throws ArchiveError `store` unless the bucket can be written to */
+export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
+  const client = clientOf(settings)
+  try {
+    return s3Store(client, settings, await supportsConditions(client, settings))
+  } catch (error) {
+    client.destroy()
+    throw error
+  }
+}
+
+function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Settings): S3Client {
+  return new S3Client({
+    region,
+    forcePathStyle: pathStyle,
+    maxAttempts: mostAttempts,
+    // Some servers answer a part of an object with the checksum of the whole; objects have digests of their own.
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(credentials === undefined ? {} : { credentials }),
+    requestHandler: {
+      connectionTimeout: connectionTimeoutMs,
+      socketTimeout: socketTimeoutMs,
+      httpsAgent: new Agent({
+        keepAlive: true,
+        maxSockets: 64,
+        ...(authority === undefined ? {} : { ca: authority }),
+      }),
+    },
+  })
+}
+
+/**
+ * Whether the server refuses to replace an object, by either way of writing: some refuse a `PutObject` and accept the completion of an
+ * upload in parts.
+ */
+async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: S3Settings): Promise<boolean> {
+  const Key = `${prefix === '' ? '' : `${prefix}/`}check-${randomBytes(8).toString('hex')}`
+  const at = { Bucket, Key }
+  const IfNoneMatch = '*'
+  const Body = 'espalier archive writes this to see whether the store refuses to replace it\n'
+  const isRefused = (work: Promise<unknown>) =>
+    work.then(
+      () => false,
+      (error: unknown) => hasStatus(error, 412) || Promise.reject(error),
+    )
+  return attempt('', async () => {
+    try {
+      await client.send(new PutObjectCommand({ ...at, Body }))
+      const { UploadId } = await client.send(new CreateMultipartUploadCommand(at))
+      const { ETag } = await client.send(new UploadPartCommand({ ...at, UploadId, PartNumber: 1, Body }))
+      const MultipartUpload = { Parts: [{ ETag, PartNumber: 1 }] }
+      const parts = { ...at, UploadId, MultipartUpload, IfNoneMatch }
+      const inParts = await isRefused(client.send(new CompleteMultipartUploadCommand(parts)))
+      if (inParts) await client.send(new AbortMultipartUploadCommand({ ...at, UploadId })).catch(() => {})
+      return inParts && (await isRefused(client.send(new PutObjectCommand({ ...at, Body, IfNoneMatch }))))
+    } finally {
+      await client.send(new DeleteObjectCommand(at)).catch(() => {})
+    }
+  })
+}
+
+function s3Store(client: S3Client, { bucket: Bucket, prefix: below }: S3Settings, isConditional: boolean): ObjectStore {
+  const prefix = below === '' ? '' : `${below}/`
+  const keyOf = (name: string): string => {
+    if (!isObjectName(name)) throw new RangeError(`${JSON.stringify(name)} is not the name of an object`)
+    return `${prefix}${name}`
+  }
+  const at = (name: string) => ({ Bucket, Key: keyOf(name) })
+  const stat = (name: string) =>
+    attempt(name, async () => {
+      const found = await ifPresent(() => client.send(new HeadObjectCommand(at(name))))
+      return found && { name, size: found.ContentLength ?? 0, modifiedAt: found.LastModified ?? new Date(0) }
+    })
+  return {
+    location: `s3://${Bucket}/${prefix}`,
+    isConditional,
+    stat,
+    create: async (name, bytes, signal) => {
+      if (!isConditional && (await stat(name)) !== undefined) return 'exists'
+      return attempt(name, () => upload(client, at(name), bytes, isConditional, signal))
+    },
+    read: (name, range, signal) =>
+      attempt(name, async () => {
+        const part = range && `bytes=${range.first}-${range.first + range.length - 1}`
+        const command = new GetObjectCommand({ ...at(name), ...(part === undefined ? {} : { Range: part }) })
+        const found = await ifPresent(() => client.send(command, signal === undefined ? {} : { abortSignal: signal }))
+        // In Node the body is a stream of Node.
+        return found && reading(name, found.Body as Readable)
+      }),
+    list: (names, after) =>
+      listed(client, { Bucket, Prefix: `${prefix}${names}`, after: after && `${prefix}${after}` }, prefix),
+    delete: name => attempt(name, async () => void (await client.send(new DeleteObjectCommand(at(name))))),
+    deleteAbandonedUploads: (names, before) =>
+      attempt(names, () => abortUploads(client, { Bucket, Prefix: `${prefix}${names}` }, before)),
+    close: () => client.destroy(),
+  }
+}
+
+async function ifPresent<Result>(work: () => Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await work()
+  } catch (error) {
+    if (hasStatus(error, 404) && !(error instanceof Error && error.name === 'NoSuchBucket')) return undefined
+    throw error
+  }
+}
+
+async function upload(
+  client: S3Client,
+  at: { Bucket: string; Key: string },
+  bytes: AsyncIterable<Uint8Array>,
+  isConditional: boolean,
+  signal: AbortSignal | undefined,
+): Promise<'created' | 'exists'> {
+  signal?.throwIfAborted()
+  const abortController = new AbortController()
+  const abort = () => abortController.abort()
+  signal?.addEventListener('abort', abort, { once: true })
+  const body = Readable.from(bytes, { objectMode: false })
+  try {
+    const params = { ...at, Body: body, ...(isConditional ? { IfNoneMatch: '*' } : {}) }
+    await new Upload({ client, params, partSize: partBytes, queueSize: concurrentParts, abortController }).done()
+    return 'created'
+  } catch (error) {
+    if (hasStatus(error, 412)) return 'exists'
+    throw signal?.aborted ? signal.reason : error
+  } finally {
+    signal?.removeEventListener('abort', abort)
+    body.destroy()
+  }
+}
+
+/** A connection that is lost in the middle of an object fails as the store's errors do. */
+async function* reading(name: string, body: Readable): AsyncGenerator<Uint8Array> {
+  const chunks = body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
+  try {
+    for (;;) {
+      const { done, value } = await attempt(name, () => chunks.next())
+      if (done) return
+      yield value
+    }
+  } finally {
+    body.destroy()
+  }
+}
+
+type Listing = { Bucket: string; Prefix: string; after: string | undefined }
+
+async function* listed(client: S3Client, { after, ...where }: Listing, prefix: string): AsyncGenerator<StoredObject> {
+  const start = after === undefined ? {} : { StartAfter: after }
+  const pages = paginateListObjectsV2({ client }, { ...where, ...start })[Symbol.asyncIterator]()
+  for (;;) {
+    const { done, value } = await attempt(where.Prefix, () => pages.next())
+    if (done) return
+    for (const { Key, Size, LastModified } of value.Contents ?? [])
+      if (Key !== undefined)
+        yield { name: Key.slice(prefix.length), size: Size ?? 0, modifiedAt: LastModified ?? new Date(0) }
+  }
+}
+
+async function abortUploads(
+  client: S3Client,
+  where: { Bucket: string; Prefix: string },
+  before: Date,
+): Promise<number> {
+  let count = 0
+  let markers = {}
+  for (;;) {
+    const page = await client.send(new ListMultipartUploadsCommand({ ...where, ...markers }))
+    for (const { Key, UploadId, Initiated } of page.Uploads ?? []) {
+      if (Key === undefined || UploadId === undefined || Initiated === undefined || Initiated >= before) continue
+      await ifPresent(() => client.send(new AbortMultipartUploadCommand({ Bucket: where.Bucket, Key, UploadId })))
+      count++
+    }
+    if (page.IsTruncated !== true) return count
+    markers = { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker }
+  }
+}
