@@ -24,9 +24,10 @@ const allowed: Record<string, string[]> = {
   api: ['crds', 'cluster', 'instance', 'routes', 'sealing', 'server', 'values'],
   gateway: ['crds', 'cluster', 'routes', 'sealing', 'server', 'values'],
   csi: ['server'],
+  archive: ['server'],
   services: ['server', 'values'],
   embedded: together,
-  bin: [...together, 'embedded', 'csi', 'services'],
+  bin: [...together, 'embedded', 'archive', 'csi', 'services'],
 }
 const parts = [...Object.keys(allowed), 'bench', 'e2e', 'images']
 /** Runs inside a database's pod, copied there alone. */

@@ -17,6 +17,7 @@ const commands: Record<string, () => Promise<{ default: Command }>> = {
   mcp: () => import('./commands/mcp.ts'),
   'mcp-bridge': () => import('./commands/mcp-bridge.ts'),
   rag: () => import('./commands/rag.ts'),
+  archive: () => import('./commands/archive.ts'),
   csi: () => import('./commands/csi.ts'),
   instance: () => import('./commands/instance.ts'),
 }
