@@ -24,7 +24,7 @@ const allowed: Record<string, string[]> = {
   api: ['crds', 'cluster', 'instance', 'routes', 'sealing', 'server', 'values'],
   gateway: ['crds', 'cluster', 'routes', 'sealing', 'server', 'values'],
   csi: ['server'],
-  archive: ['server'],
+  archive: ['instance', 'server'],
   services: ['server', 'values'],
   embedded: together,
   bin: [...together, 'embedded', 'archive', 'csi', 'services'],

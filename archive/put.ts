@@ -8,7 +8,7 @@ import type { ArchiveKeys } from './object/key.ts'
 import { sealed } from './object/seal.ts'
 import type { ObjectStore } from './store/store.ts'
 
-type Archive = { store: ObjectStore; keys: ArchiveKeys }
+export type Archive = { store: ObjectStore; keys: ArchiveKeys }
 
 /** The header of a stored object; undefined if it does not exist. @throws ArchiveError */
 export async function readHeader({ store, keys }: Archive, name: string, signal?: AbortSignal) {

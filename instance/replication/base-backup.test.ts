@@ -1,14 +1,12 @@
 /** Base backups of real servers that are written to, extracted and started again. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, statSync } from 'node:fs'
-import { connect as connectPlainly } from 'node:net'
 import { join } from 'node:path'
-import { connect as connectSecurely } from 'node:tls'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { issueClientCertificate } from '../../operator/pki/index.ts'
 import { createAdministrator } from '../../operator/postgres/administrator.ts'
-import { replicationCommonName } from '../../operator/postgres/configuration.ts'
+import { replicationCommonName, replicationRole } from '../../operator/postgres/configuration.ts'
 import {
   connectAs,
   type RunningPostgres,
@@ -21,16 +19,14 @@ import { parseManifest } from '../restore/manifest.ts'
 import { type BaseBackupEvent, baseBackup } from './base-backup.ts'
 import { ReplicationConnection } from './connection.ts'
 import { PostgresError } from './messages.ts'
+import { secureSocket } from './secure-socket.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 
 async function replicate({ authority, target }: RunningPostgres): Promise<ReplicationConnection> {
   const { cert, key } = issueClientCertificate(authority, { commonName: replicationCommonName })
-  const plain = connectPlainly({ host: target.host, port: target.port })
-  plain.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]))
-  await new Promise(resolve => plain.once('data', resolve))
-  const socket = connectSecurely({ socket: plain, cert, key, ca: target.ca, servername: target.serverName })
-  const connection = await ReplicationConnection.open(socket, 'espalier-backup')
+  const socket = await secureSocket({ ...target, cert, key })
+  const connection = await ReplicationConnection.open(socket, replicationRole, 'espalier-backup')
   onTestFinished(() => connection.close())
   return connection
 }

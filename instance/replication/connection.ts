@@ -10,9 +10,6 @@ import {
   terminateMessage,
 } from './messages.ts'
 
-/** The role that may copy an instance, which logs in by its certificate alone. */
-const replicationRole = 'espalier_replication'
-
 export class ReplicationConnection {
   readonly #socket: Socket
   readonly #messages: AsyncIterator<Message>
@@ -27,9 +24,9 @@ export class ReplicationConnection {
    * @param socket a TLS connection to Postgres, which has shown the client's certificate
    * @throws PostgresError, Error
    */
-  static async open(socket: Socket, applicationName: string): Promise<ReplicationConnection> {
+  static async open(socket: Socket, user: string, applicationName: string): Promise<ReplicationConnection> {
     const connection = new ReplicationConnection(socket)
-    const parameters = { user: replicationRole, replication: 'true', application_name: applicationName }
+    const parameters = { user, replication: 'true', application_name: applicationName }
     socket.write(startupMessage(parameters))
     for (;;) {
       const { type, body } = await connection.next()
@@ -41,10 +38,6 @@ export class ReplicationConnection {
   /** Sends one statement; `next` reads its answer. */
   send(statement: string): void {
     this.#socket.write(queryMessage(statement))
-  }
-
-  write(bytes: Buffer): void {
-    this.#socket.write(bytes)
   }
 
   /** The next message; notices and parameters are skipped. @throws PostgresError, Error if the connection has ended */

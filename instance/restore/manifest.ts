@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 
-export type ManifestFile = { readonly path: string; readonly size: number; readonly sha256: string }
+type ManifestFile = { readonly path: string; readonly size: number; readonly sha256: string }
 export type Manifest = {
   readonly files: ReadonlyMap<string, ManifestFile>
   readonly systemIdentifier: string | undefined

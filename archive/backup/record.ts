@@ -1,0 +1,49 @@
+/**
+ * What a base backup is in the archive: parts of 16 MiB, a manifest, and a record, which is written last and only after all others have
+ * been read back. A backup without a record does not exist.
+ *
+ *     <id>/<incarnation>/backups/<backup id>/base/00000001 ...
+ *     <id>/<incarnation>/backups/<backup id>/manifest
+ *     <id>/<incarnation>/backups/<backup id>/record
+ */
+import { z } from 'zod'
+import type { Incarnation } from '../names.ts'
+
+const position = z.strictObject({
+  position: z.string().regex(/^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/),
+  timeline: z.int().min(1),
+})
+const object = z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), size: z.int().min(0) })
+
+export const backupRecord = z.strictObject({
+  version: z.literal(1),
+  /** Recovery begins at `start`, and must reach `end` before the data are consistent. */
+  start: position,
+  end: position,
+  startedAt: z.iso.datetime(),
+  endedAt: z.iso.datetime(),
+  /** In order; the archive is their content, one after the other. */
+  parts: z.array(object).min(1).max(10_000_000),
+  manifest: object,
+  /** Of all parts. */
+  bytes: z.int().min(0),
+})
+export type BackupRecord = z.output<typeof backupRecord>
+
+export const partBytes = 16 * 1024 * 1024
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+export const isBackupId = (text: string): boolean => uuid.test(text)
+
+export const backupsPrefix = ({ databaseId, number }: Incarnation): string => `${databaseId}/${number}/backups/`
+
+/** The names of a backup's objects. */
+export function backupNames(incarnation: Incarnation, id: string) {
+  const prefix = `${backupsPrefix(incarnation)}${id}`
+  return {
+    /** `number`: from 1. */
+    part: (number: number): string => `${prefix}/base/${String(number).padStart(8, '0')}`,
+    manifest: `${prefix}/manifest`,
+    record: `${prefix}/record`,
+  }
+}

@@ -1,0 +1,83 @@
+/** `espalier archive backup`: a base backup of a running Postgres, straight to the store. */
+import { backupNames } from '../../../archive/backup/record.ts'
+import { writeBackup } from '../../../archive/backup/write.ts'
+import { baseBackup } from '../../../instance/replication/base-backup.ts'
+import { ReplicationConnection } from '../../../instance/replication/connection.ts'
+import { secureSocket } from '../../../instance/replication/secure-socket.ts'
+import { createIds } from '../../../values/id.ts'
+import { type Command, parseFlags, readCertificateFlags, readFlagFile } from '../../command.ts'
+import {
+  explained,
+  incarnationHelp,
+  incarnationOf,
+  incarnationOptions,
+  openArchive,
+  required,
+  storeHelp,
+  storeOptions,
+} from './open.ts'
+
+const help = `Takes a base backup of a running Postgres 15 or newer, without a copy on a disk.
+
+Usage: espalier archive backup --store URL --key-file FILE --database ID --host NAME --certificate FILE --key FILE --authority FILE [options]
+
+  --host NAME              of Postgres, as in its certificate
+  --address ADDRESS        where it is, if not where its name leads
+  --port PORT              (default: 5432)
+  --user NAME              a role that may replicate (default: espalier_replication)
+  --certificate FILE       its client certificate, PEM
+  --key FILE               the private key, PEM
+  --authority FILE         the authority of Postgres's certificate, PEM
+
+${incarnationHelp}
+
+${storeHelp}
+
+Prints the id of the backup. It is complete once that is printed: all of it has been read back.`
+
+const command: Command = {
+  summary: 'take a base backup',
+  help,
+  async run(args) {
+    const flags = parseFlags(args, {
+      ...storeOptions,
+      ...incarnationOptions,
+      host: { type: 'string' },
+      address: { type: 'string' },
+      port: { type: 'string', default: '5432' },
+      user: { type: 'string', default: 'espalier_replication' },
+      certificate: { type: 'string' },
+      key: { type: 'string' },
+      authority: { type: 'string' },
+    })
+    const incarnation = incarnationOf(flags)
+    const serverName = required(flags, 'host')
+    const certificate = await readCertificateFlags({
+      cert: required(flags, 'certificate'),
+      key: required(flags, 'key'),
+    })
+    const ca = await readFlagFile('--authority', required(flags, 'authority'))
+    const archive = await openArchive(flags)
+    const server = { host: flags.address ?? serverName, port: Number(flags.port), serverName, ca, ...certificate }
+    const connection = await ReplicationConnection.open(
+      await secureSocket(server),
+      flags.user,
+      'espalier archive backup',
+    )
+    const id = createIds(Date.now)()
+    const showProgress = (bytes: number, estimate: number) =>
+      process.stderr.isTTY &&
+      process.stderr.write(`\r${Math.round(bytes / 2 ** 20)} of about ${Math.round(estimate / 2 ** 20)} MiB `)
+    try {
+      const events = baseBackup(connection, { label: backupNames(incarnation, id).record })
+      const run = { incarnation, id, now: Date.now, onProgress: (...of: [number, number]) => void showProgress(...of) }
+      await explained(() => writeBackup(archive, events, run))
+    } finally {
+      connection.close()
+      archive.store.close()
+    }
+    console.log(id)
+    return 0
+  },
+}
+export default command

@@ -1,0 +1,125 @@
+/** `espalier archive restore`: a data directory out of a base backup, with nothing but the store, the key and this program. */
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { backupIds, readManifest, readParts, readRecord } from '../../../archive/backup/read.ts'
+import type { BackupRecord } from '../../../archive/backup/record.ts'
+import type { Incarnation } from '../../../archive/names.ts'
+import type { Archive } from '../../../archive/put.ts'
+import { extractBackup } from '../../../instance/restore/extract.ts'
+import { parseManifest } from '../../../instance/restore/manifest.ts'
+import { type Command, parseFlags, UsageError } from '../../command.ts'
+import {
+  explained,
+  incarnationHelp,
+  incarnationOf,
+  incarnationOptions,
+  openArchive,
+  required,
+  storeHelp,
+  storeOptions,
+} from './open.ts'
+
+const help = `Makes a data directory of a base backup. Every file is compared with the backup's manifest.
+
+Usage: espalier archive restore --store URL --key-file FILE --database ID --target DIRECTORY [options]
+
+  --target DIRECTORY       where to write; empty, or it does not exist
+  --backup ID              which backup (default: the newest)
+  --restore-command TEXT   also sets up recovery: Postgres then reads WAL by this command, for example
+                           'espalier archive fetch --store ... %f %p'
+  --target-time TIME       recovers up to this moment, RFC 3339 (default: to the end of the archive)
+  --target-lsn LSN         recovers up to this position
+
+${incarnationHelp}
+
+${storeHelp}
+
+Without --restore-command the data are those of when the backup ended. Start Postgres of the same major version on the directory.
+If that is of another user, give it to that user first.`
+
+const rfc3339 = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$/
+const lsn = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/
+
+const command: Command = {
+  summary: 'make a data directory of a base backup',
+  help,
+  async run(args) {
+    const flags = parseFlags(args, {
+      ...storeOptions,
+      ...incarnationOptions,
+      target: { type: 'string' },
+      backup: { type: 'string' },
+      'restore-command': { type: 'string' },
+      'target-time': { type: 'string' },
+      'target-lsn': { type: 'string' },
+    })
+    const incarnation = incarnationOf(flags)
+    const recovery = recoveryOf(flags)
+    const directory = resolve(required(flags, 'target'))
+    await prepare(directory)
+    const archive = await openArchive(flags)
+    const { id, record } = await explained(() => chosen(archive, incarnation, flags.backup))
+    const bytes = await explained(async () => {
+      const manifest = parseManifest(await readManifest(archive, incarnation, id, record))
+      return extractBackup(readParts(archive, incarnation, id, record), manifest, directory)
+    })
+    if (recovery !== undefined) await setUpRecovery(directory, recovery)
+    archive.store.close()
+    console.log(`Backup ${id}, of ${record.endedAt}: ${Math.ceil(bytes / 2 ** 20)} MiB in ${directory}`)
+    return 0
+  },
+}
+export default command
+
+type Flags = { [name in 'restore-command' | 'target-time' | 'target-lsn']?: string | undefined }
+
+/** Settings of Postgres, by name; undefined where nothing is recovered beyond the backup. */
+function recoveryOf(flags: Flags): Record<string, string> | undefined {
+  const { 'restore-command': restoreCommand, 'target-time': time, 'target-lsn': position } = flags
+  if (time !== undefined && !rfc3339.test(time))
+    throw new UsageError('--target-time must be RFC 3339, for example 2026-01-31T12:00:00Z')
+  if (position !== undefined && !lsn.test(position))
+    throw new UsageError('--target-lsn must be a position in WAL, for example 0/16B3748')
+  if (time !== undefined && position !== undefined)
+    throw new UsageError('--target-time and --target-lsn exclude each other')
+  if (restoreCommand === undefined) {
+    if (time !== undefined || position !== undefined)
+      throw new UsageError('--target-time and --target-lsn require --restore-command')
+    return undefined
+  }
+  return {
+    restore_command: restoreCommand,
+    recovery_target_timeline: 'latest',
+    ...(time === undefined ? {} : { recovery_target_time: withOffset(time) }),
+    ...(position === undefined ? {} : { recovery_target_lsn: position }),
+    ...(time === undefined && position === undefined ? {} : { recovery_target_action: 'promote' }),
+  }
+}
+
+/** Postgres reads its configuration before it knows abbreviations of time zones, and `Z` is one. */
+const withOffset = (time: string): string => time.replace(/Z$/, '+00')
+
+async function prepare(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  if ((await readdir(directory)).length > 0) throw new UsageError('--target must be empty')
+}
+
+async function chosen(
+  archive: Archive,
+  incarnation: Incarnation,
+  wanted: string | undefined,
+): Promise<{ id: string; record: BackupRecord }> {
+  let id = wanted
+  if (id === undefined) for await (const found of backupIds(archive, incarnation)) id = found
+  const record = id === undefined ? undefined : await readRecord(archive, incarnation, id)
+  if (id === undefined || record === undefined)
+    throw new UsageError(id === undefined ? 'there is no backup of this database' : `there is no complete backup ${id}`)
+  return { id, record }
+}
+
+/** Postgres reads the file after postgresql.conf; a later line counts. */
+async function setUpRecovery(directory: string, settings: Record<string, string>): Promise<void> {
+  const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value.replaceAll("'", "''")}'\n`)
+  await writeFile(join(directory, 'postgresql.auto.conf'), lines.join(''), { flag: 'a', mode: 0o600 })
+  await writeFile(join(directory, 'recovery.signal'), '', { mode: 0o600 })
+}
