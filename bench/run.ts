@@ -21,6 +21,7 @@ const benchmarks = [
   'rest',
   'mcp',
   'rag',
+  'archive',
 ]
 
 const wanted = process.argv.slice(2)

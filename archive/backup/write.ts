@@ -4,7 +4,7 @@ import type { BaseBackupEvent, WalPosition } from '../../instance/replication/ba
 import { ArchiveError } from '../errors.ts'
 import type { Incarnation } from '../names.ts'
 import type { Content } from '../object/header.ts'
-import { unsealed } from '../object/seal.ts'
+import { authenticated } from '../object/seal.ts'
 import { type Archive, putOnce } from '../put.ts'
 import { type BackupRecord, backupNames, partBytes } from './record.ts'
 
@@ -81,10 +81,8 @@ async function readBack(
 ): Promise<void> {
   const stored = await store.read(name, undefined, signal)
   if (stored === undefined) throw new ArchiveError({ kind: 'damaged', name, detail: 'it is not there any more' })
-  const { header, content } = await unsealed(stored, { name, keys })
-  for await (const _ of content) signal?.throwIfAborted()
-  if (header.content?.sha256 !== sha256)
-    throw new ArchiveError({ kind: 'damaged', name, detail: 'it has other content' })
+  const { content } = await authenticated(stored, { name, keys })
+  if (content?.sha256 !== sha256) throw new ArchiveError({ kind: 'damaged', name, detail: 'it has other content' })
 }
 
 /** Cuts a stream of bytes into parts. While one is written, the next is filled; then the source waits. */

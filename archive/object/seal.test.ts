@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ArchiveError } from '../errors.ts'
 import { archiveKey } from './key.ts'
-import { sealed, unsealed } from './seal.ts'
+import { authenticated, sealed, unsealed } from './seal.ts'
 
 const keys = { current: archiveKey(Buffer.alloc(32, 1)), previous: [] }
 const name = 'an-id/1/wal/000000010000000000000001'
@@ -34,6 +34,7 @@ test('an object has the content that it was made of, whatever the sizes of chunk
       const bytes = randomBytes(size)
       const object = await seal(bytes, Math.max(chunk, Math.ceil(size / 100)), isKnown ? contentOf(bytes) : undefined)
       expect((await open(object)).equals(bytes)).toBe(true)
+      expect(await authenticated(chunks(object, 50_000), { name, keys })).toMatchObject({ name })
     }),
     { numRuns: 60 },
   )
@@ -43,13 +44,15 @@ test('an object with any bit changed is refused, and so is a truncated one', asy
   const bytes = randomBytes(600_000)
   const object = await seal(bytes)
   const refused = async (changed: Uint8Array) => {
-    const error = await open(changed).then(
-      () => undefined,
-      (error: unknown) => error,
-    )
-    expect(error).toBeInstanceOf(ArchiveError)
-    expect((error as ArchiveError).message).toContain(name)
-    expect((error as ArchiveError).fault.kind).toMatch(/^(damaged|unknown key)$/)
+    for (const read of [open(changed), authenticated(chunks(changed, 50_000), { name, keys })]) {
+      const error = await read.then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+      expect(error).toBeInstanceOf(ArchiveError)
+      expect((error as ArchiveError).message).toContain(name)
+      expect((error as ArchiveError).fault.kind).toMatch(/^(damaged|unknown key)$/)
+    }
   }
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 0, max: object.length - 1 }), fc.integer({ min: 0, max: 7 }), (at, bit) => {

@@ -12,6 +12,8 @@ type Bytes = AsyncIterable<Uint8Array>
 
 /** The level of zstd: at this one a core compresses WAL faster than most object stores take it. */
 const compressionLevel = 1
+/** Of the pieces in which zstd yields. Smaller ones cost more for each byte. */
+const streamBytes = 256 * 1024
 
 /**
  * The bytes of a new object. `content`: of the source, where it is known; the stream fails where the source has another digest or size.
@@ -34,7 +36,7 @@ export async function* sealed(
   const checked = content === undefined ? source : verified(source, content, differs(name))
   const compressed = through(
     checked,
-    createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: compressionLevel } }),
+    createZstdCompress({ chunkSize: streamBytes, params: { [constants.ZSTD_c_compressionLevel]: compressionLevel } }),
   )
   yield* encryptedFrames(compressed, derived.frames)
 }
@@ -49,9 +51,25 @@ export async function unsealed(source: Bytes, { name, keys }: { name: string; ke
   const { start, rest } = await split(source, mostHeaderBytes)
   const { header, length, frameKey } = parseHeader(start, name, keys)
   const frames = decryptedFrames(joined(start.subarray(length), rest), frameKey, name)
-  const plain = header.compression === 'none' ? frames : through(frames, createZstdDecompress())
+  const plain =
+    header.compression === 'none' ? frames : through(frames, createZstdDecompress({ chunkSize: streamBytes }))
   const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
   return { header, content: header.content === undefined ? plain : verified(plain, header.content, damaged) }
+}
+
+/**
+ * Reads an object to its end, and resolves to its header if every byte is as it was written. Nothing is decompressed: the frames are
+ * authenticated.
+ * @throws ArchiveError `damaged`, `unknown key`
+ */
+export async function authenticated(
+  source: Bytes,
+  { name, keys }: { name: string; keys: ArchiveKeys },
+): Promise<ObjectHeader> {
+  const { start, rest } = await split(source, mostHeaderBytes)
+  const { header, length, frameKey } = parseHeader(start, name, keys)
+  for await (const _ of decryptedFrames(joined(start.subarray(length), rest), frameKey, name));
+  return header
 }
 
 const differs = (name: string) => (detail: string) => new ArchiveError({ kind: 'content differs', name, detail })
