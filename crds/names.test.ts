@@ -38,11 +38,13 @@ test("the objects of a service are named by its database, type, content and id, 
     childNames.serviceAddress(random, 'mcp'),
     childNames.serviceWorkload(random, 'rest', '0123456789abcdef'),
     childNames.serviceSecret(random, '89abcdef'),
+    childNames.serviceState(random, '89abcdef'),
   ]
   expect(names).toEqual([
     'db-d0e6be7df4c44f9e-mcp',
     'db-d0e6be7df4c44f9e-rest-0123456789',
     'db-d0e6be7df4c44f9e-s-89abcdef',
+    'db-d0e6be7df4c44f9e-s-89abcdef-state',
   ])
   for (const name of names) expect(parseMemberName('statefulSet', name)).toBeUndefined()
 })

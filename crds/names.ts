@@ -62,6 +62,8 @@ export const childNames = {
     `${base(id)}-${type}-${digest.slice(0, workloadDigits)}`,
   /** What the operator minted for a service. `serviceId`: as the spec has it. */
   serviceSecret: (id: string, serviceId: string): string => `${base(id)}-s-${serviceId}`,
+  /** The password by which the service `mcp` logs in to its own database. */
+  serviceState: (id: string, serviceId: string): string => `${base(id)}-s-${serviceId}-state`,
   task: (taskId: string): string => `task-${taskId}`,
   /** The VolumeSnapshot of a backup, by the backup's own id. */
   snapshot: (backupId: string): string => `bkp-${backupId.replaceAll('-', '')}`,

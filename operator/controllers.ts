@@ -16,6 +16,7 @@ import type { Trust } from './pki/trust.ts'
 import { startRegionController } from './region/controller.ts'
 import { startHttpsCertificates } from './region/https-certificates.ts'
 import { startRestoreController } from './restore/controller.ts'
+import { createNodeCount } from './service/nodes.ts'
 import { startSystemCertificates, type WantedCertificates } from './system-certificates/index.ts'
 import { startTaskController } from './task/controller.ts'
 import { backupSubjects, branchSubjects, databaseSubjects } from './task/subject.ts'
@@ -46,8 +47,10 @@ const withPostgres = ({ common, shared: { configuration, keys, accessFor }, even
 
 function startOwners(started: Started) {
   const { configuration, hasPgvector } = started.shared
-  const { deadlines, branches, workers, certificatesAtOnce, images, services: settings } = configuration
-  const services = { image: images.services, settings }
+  const { deadlines, branches, workers, certificatesAtOnce, images, pods, services: settings } = configuration
+  const { cluster, now } = started.common
+  const nodes = createNodeCount({ cluster, podSettings: pods, now })
+  const services = { image: images.services, settings, nodes }
   const options = { ...withPostgres(started), workers, certificatesAtOnce, services, hasPgvector }
   return {
     databases: startDatabaseController({ ...options, settings: { deadlines } }),

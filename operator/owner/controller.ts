@@ -12,7 +12,7 @@ import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { type Finding, namespaceNotServed, no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
-import type { HasPgvector, ServiceInstallation } from '../service/settings.ts'
+import type { HasPgvector, ServiceOptions } from '../service/settings.ts'
 import { perform as performInstance } from '../workload/act.ts'
 import type { OwnerObserver } from '../workload/observe.ts'
 import type { Observed } from '../workload/observed.ts'
@@ -30,7 +30,7 @@ export type OwnerControllerOptions = PostgresControllerOptions & {
   /** How many certificates are issued anew at a time. */
   certificatesAtOnce: number
   /** What services run with. */
-  services: ServiceInstallation
+  services: ServiceOptions
   hasPgvector: HasPgvector
 }
 

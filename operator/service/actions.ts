@@ -1,13 +1,13 @@
 /** Actions that the plan of services can request, besides those on any child. */
 
-import type { MintedField } from '../../sealing/service-keys.ts'
 import type { ChildAction } from '../children/actions.ts'
 import type { NamedWorkload } from './names.ts'
+import type { MintedSecret } from './observed.ts'
 
 type Observed = { name: string; namespace: string; uid: string }
 
 export type OwnServiceAction =
-  | { do: 'mint-service-secret'; serviceId: string; field: MintedField }
+  | ({ do: 'mint-service-secret' } & MintedSecret)
   /** Creates the immutable Secret that the pods of a workload mount. */
   | ({ do: 'create-service-configuration' } & NamedWorkload)
   /** Deletes a Deployment, unless its service still selects it. */

@@ -13,6 +13,7 @@ import { httpRouteName, readAnyRoute } from '../../routes/route.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, testConfiguration, testNamespace } from '../testing/installation.ts'
+import { ownStateAnnotation } from './deployment.ts'
 
 const images = { ...testConfiguration.images, services: 'espalier' }
 const it = useInstallation({ configuration: { images, pgvectorVersions: ['17'] } })
@@ -338,5 +339,63 @@ describe('what services name in the database', () => {
     await finds('vectorless', 'UnknownTable')
     data.missingObjects = []
     await finds('vectorless', 'Found')
+  })
+})
+
+describe('where mcp keeps its conversations', () => {
+  const secretOf = (id: string) =>
+    it.cluster().get('Secret', { namespace: testNamespace, name: childNames.serviceState(id, mcp.serviceId) })
+  const keepsOwn = ({ metadata }: Deployment) => metadata.annotations?.[ownStateAnnotation] !== undefined
+
+  test('a database of its own is there before it runs, and is dropped with it', async () => {
+    const id = await request('conversing', [mcp])
+    const secret = await secretOf(id)
+    expect((await dataOf(id)).mcpState).toEqual({ owner: id, mark: secret?.metadata.uid })
+    expect((await workloads(id, 'mcp')).map(keepsOwn)).toEqual([false])
+    await change('conversing', [])
+    await expect.poll(async () => (await dataOf(id)).mcpState, { timeout: 10_000 }).toBeUndefined()
+    await expect.poll(() => secretOf(id), { timeout: 10_000 }).toBeUndefined()
+    expect(await workloads(id, 'mcp')).toEqual([])
+  })
+
+  test('a name that a user has taken is reported, and each pod keeps its own until it is free', async () => {
+    const id = await request('taken', [])
+    ;(await dataOf(id)).takesMcpState = true
+    await change('taken', [mcp])
+    const message = () => it.database('taken').then(found => conditionOf(found?.status, 'ServicesReady'))
+    await expect.poll(message, { timeout: 10_000 }).toMatchObject({ status: 'True', reason: 'McpStateTaken' })
+    expect((await workloads(id, 'mcp')).map(keepsOwn)).toEqual([true])
+    expect((await dataOf(id)).mcpState).toBeUndefined()
+    // An operator that starts anew does not know Postgres's answer, and changes nothing.
+    const [before] = await workloads(id, 'mcp')
+    await it.stopOperator()
+    await it.startOperator()
+    await it.when('taken', isAvailable)
+    expect((await workloads(id, 'mcp')).map(({ metadata }) => metadata.name)).toEqual([before?.metadata.name])
+    expect(await message()).toMatchObject({ status: 'True', reason: 'McpStateTaken' })
+  })
+})
+
+describe('the number of pods', () => {
+  const replicasOf = async (id: string) => (await workloads(id, 'rest')).map(({ spec }) => spec?.replicas)
+  const budgetOf = (id: string) =>
+    it.cluster().get('PodDisruptionBudget', { namespace: testNamespace, name: childNames.serviceAddress(id, 'rest') })
+
+  test('follows the nodes, without another workload', async () => {
+    const id = await request('scaled', [rest])
+    const [before] = await workloads(id, 'rest')
+    expect(await replicasOf(id)).toEqual([1])
+    expect(await budgetOf(id)).toBeUndefined()
+    for (const name of ['node-a', 'node-b']) {
+      const node = { apiVersion: 'v1', kind: 'Node', metadata: { name } } as const
+      const made = await it.cluster().create('Node', node)
+      await it.cluster().replaceStatus('Node', { ...made, status: { conditions: [{ type: 'Ready', status: 'True' }] } })
+    }
+    // Nodes are counted once a minute, and again by an operator that starts.
+    await it.stopOperator()
+    await it.startOperator()
+    await expect.poll(() => replicasOf(id), { timeout: 10_000 }).toEqual([2])
+    await expect.poll(() => budgetOf(id), { timeout: 10_000 }).toMatchObject({ spec: { maxUnavailable: 1 } })
+    expect((await workloads(id, 'rest')).map(({ metadata }) => metadata.uid)).toEqual([before?.metadata.uid])
   })
 })

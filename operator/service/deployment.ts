@@ -28,6 +28,8 @@ const drainSeconds = 5
 export const progressSeconds = 60
 /** On the Deployment of `rest`: its role for requests without a token, which is granted as long as the Deployment exists. */
 export const anonymousRoleAnnotation = 'espalier.dev/anonymous-role'
+/** On the Deployment of `mcp`: its pods keep their own conversations, since a user has a role or database of the name of ours. */
+export const ownStateAnnotation = 'espalier.dev/own-state'
 const digestDigits = 10
 
 type Workload = {
@@ -40,17 +42,18 @@ type Workload = {
   anonymousRole: string | undefined
   /** Members of the database, by the names of their pods, and nodes, near which the pods are scheduled if possible. */
   hostIds?: readonly string[] | undefined
+  keepsOwnState: boolean
 }
 
 /** The name of the Secret in a template from which the digest is taken, since the name has the digest in it. */
 const anySecret = 'configuration'
 
-/** The digest that names a workload. */
-export const workloadDigest = (workload: Workload): string =>
+/** The digest that names a workload: of its pods, not of how many there are. */
+export const workloadDigest = (workload: Omit<Workload, 'replicas'>): string =>
   digestOf({ spec: podSpec(workload, anySecret), content: workload.pod.contentDigest }).slice(0, digestDigits)
 
 export function deploymentDraft(workload: Workload, digest: string): Draft<'Deployment'> {
-  const { owner, type, replicas, anonymousRole } = workload
+  const { owner, type, replicas, anonymousRole, keepsOwnState } = workload
   const name = childNames.serviceWorkload(owner.id, type, digest)
   const marks = { [labels.service]: type, [labels.configuration]: digest }
   const metadata = childMetadata(owner, name, serviceComponent)
@@ -70,6 +73,7 @@ export function deploymentDraft(workload: Workload, digest: string): Draft<'Depl
       annotations: {
         ...metadata.annotations,
         ...(anonymousRole === undefined ? {} : { [anonymousRoleAnnotation]: anonymousRole }),
+        ...(keepsOwnState ? { [ownStateAnnotation]: 'true' } : {}),
       },
     },
     spec: {
@@ -86,7 +90,7 @@ export function deploymentDraft(workload: Workload, digest: string): Draft<'Depl
   }
 }
 
-const podSpec = ({ owner, image, pod, pods, hostIds }: Workload, secretName: string): PodSpec => ({
+const podSpec = ({ owner, image, pod, pods, hostIds }: Omit<Workload, 'replicas'>, secretName: string): PodSpec => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
   securityContext: podSecurityContext,

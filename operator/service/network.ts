@@ -42,7 +42,7 @@ const metricsPorts = ['admin', 'metrics']
 
 /**
  * Only the gateway reaches a service, since it alone enforces allowlists and tokens. A service reaches its Postgres and DNS, and where it
- * uses a provider of models, that.
+ * uses a provider of models, that. A pod of `mcp` reaches the other one, which may have the session of a request.
  */
 export function servicePolicyDraft(
   address: Address & { config: ServiceConfig },
@@ -53,6 +53,7 @@ export function servicePolicyDraft(
   const ports = portsOf(address)
   const tcp = (some: readonly { port: number }[]) => some.map(({ port }) => ({ protocol: 'TCP', port }))
   const metrics = ports.filter(({ name }) => metricsPorts.includes(name))
+  const peers = type === 'mcp' ? [{ podSelector: { matchLabels: servicePodLabels(owner, type) } }] : []
   const postgres = { [labels.database]: owner.id, [labels.component]: 'postgres' satisfies Component }
   return {
     apiVersion: 'networking.k8s.io/v1',
@@ -62,7 +63,7 @@ export function servicePolicyDraft(
       podSelector: { matchLabels: servicePodLabels(owner, type) },
       policyTypes: ['Ingress', 'Egress'],
       ingress: [
-        { from: [systemPods('gateway')], ports: tcp(ports) },
+        { from: [systemPods('gateway'), ...peers], ports: tcp(ports) },
         ...(metricsFrom.length > 0 && metrics.length > 0 ? [{ from: [...metricsFrom], ports: tcp(metrics) }] : []),
       ],
       egress: [
@@ -73,6 +74,7 @@ export function servicePolicyDraft(
             { protocol: 'TCP', port: 53 },
           ],
         },
+        ...(peers.length > 0 ? [{ to: peers, ports: tcp(ports) }] : []),
         ...toProviders(config, settings),
       ],
     } as NonNullable<NetworkPolicy['spec']>, // what zod leaves out of metricsFrom it types as undefined

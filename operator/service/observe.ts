@@ -12,7 +12,6 @@ import {
 import { acknowledged, gatewayComponent, hostOfRoute, readAnyRoute } from '../../routes/route.ts'
 import { applicationDatabase, type DatabaseRole, type Passwords, SealError } from '../../sealing/credentials.ts'
 import {
-  type MintedField,
   openMinted,
   openServiceKeys,
   type ServiceKeys,
@@ -30,19 +29,23 @@ import { conditionOf } from '../objects/conditions.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import { digestOf } from '../objects/up-to-date.ts'
-import type { DesiredAuthenticator } from '../postgres/administrator.ts'
+import type { DesiredAuthenticator, DesiredMcpState } from '../postgres/administrator.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import { type Rendering, renderService, type ServiceInput, type ServiceType } from './configuration/index.ts'
 import { tokenDigest } from './configuration/token-digest.ts'
 import { faultsOf } from './faults.ts'
 import { loginOf } from './login.ts'
+import { desiredMcpState, mcpStateOf, stateSecretOf } from './mcp-state.ts'
 import { parseWorkloadName, serviceComponent, typeOfAddress } from './names.ts'
 import {
   type HttpRouteFacts,
+  type McpState,
+  type MintedSecret,
   noServices,
   type ObservedServices,
   type RenderingState,
   type RequestedService,
+  type SeenMcpState,
   type ServiceAddress,
   type ServiceLogin,
   type ServiceObjects,
@@ -50,7 +53,7 @@ import {
 } from './observed.ts'
 import { troubleOf } from './pod-trouble.ts'
 import { referencesOf } from './references.ts'
-import type { HasPgvector, ServiceInstallation } from './settings.ts'
+import type { HasPgvector, ServiceInstallation, ServiceOptions } from './settings.ts'
 
 /** The content of the immutable Secret of each service, by its type. It is made when it is read. */
 export type ServiceFiles = Readonly<Partial<Record<ServiceType, () => Readonly<Record<string, string>>>>>
@@ -59,7 +62,7 @@ export type ServicesObserver = {
   caches: Caches
   cluster: Cluster
   now: () => number
-  services: ServiceInstallation
+  services: ServiceOptions
   hasPgvector: HasPgvector
   clock: Pick<ClockGuard, 'doubt'>
 }
@@ -76,30 +79,42 @@ type ServicesRequest = {
   credentials: Secret | undefined
   passwords: Passwords | undefined
   keys: InstallationKeys
+  /** Where `mcp` keeps its conversations, as Postgres last answered. */
+  seenMcpState: SeenMcpState | undefined
 }
 
-type Observation = { services: ObservedServices; files: ServiceFiles; login: DesiredAuthenticator | undefined }
+type Observation = {
+  services: ObservedServices
+  files: ServiceFiles
+  login: DesiredAuthenticator | undefined
+  /** Undefined before the owner's id is settled. */
+  mcpState: DesiredMcpState | undefined
+}
 
 export async function observeServices(observer: ServicesObserver, request: ServicesRequest): Promise<Observation> {
   const { owner, configs, owned } = request
-  const none = noServices(observer.services)
-  if (owner === undefined) return { services: none, files: {}, login: undefined }
+  const installation = await installationOf(observer.services, configs)
+  const none = noServices(installation)
+  if (owner === undefined) return { services: none, files: {}, login: undefined, mcpState: undefined }
   const objects = objectsOf(owner, owned)
   const pods = podsOf(observer.caches, owner)
   const isClockTrusted = observer.clock.doubt() === undefined
-  if (configs.length === 0) return { services: { ...none, objects, pods, isClockTrusted }, files: {}, login: undefined }
+  const mcpState = mcpStateOf(owner, configs, objects, request.seenMcpState)
+  const unrendered = { files: {}, login: undefined, mcpState: desiredMcpState(owner, mcpState, undefined) }
+  if (configs.length === 0) return { services: { ...none, objects, pods, isClockTrusted }, ...unrendered }
   const { image } = observer.services
-  if (image === undefined) return withoutImage({ ...none, objects, pods, isClockTrusted }, configs)
+  if (image === undefined)
+    return { services: withoutImage({ ...none, objects, pods, isClockTrusted, mcpState }, configs), ...unrendered }
   const address = addressOf(owner, request.region)
   const login = loginOf(owner, configs, objects)
   const references = referencesOf(configs)
   const rendered = await Promise.all(
-    configs.map(config => observeService(observer, request, { config, owner, objects, address })),
+    configs.map(config => observeService(observer, request, { config, owner, objects, address, mcpState })),
   )
   return {
     services: {
-      ...{ installation: observer.services, objects, pods, address },
-      ...{ isClockTrusted, login },
+      ...{ installation, objects, pods, address },
+      ...{ isClockTrusted, login, mcpState },
       requested: rendered.map(({ service }) => service),
       references,
       faults: await faultsOf(configs),
@@ -111,6 +126,7 @@ export async function observeServices(observer: ServicesObserver, request: Servi
       rendered.flatMap(({ service, files }) => (files === undefined ? [] : [[service.config.serviceType, files]])),
     ),
     login: login && authenticatorOf(login, rendered),
+    mcpState: desiredMcpState(owner, mcpState, rendered.find(({ statePassword }) => statePassword)?.statePassword),
   }
 }
 
@@ -119,11 +135,21 @@ async function withPgvector(hasPgvector: HasPgvector): Promise<PgVersion[]> {
   return found.flat()
 }
 
+/** Nodes are counted only where a service that is requested has as many pods as they allow. */
+async function installationOf(
+  { nodes, ...installation }: ServiceOptions,
+  configs: readonly ServiceConfig[],
+): Promise<ServiceInstallation> {
+  const { image, settings } = installation
+  const isCounted = image !== undefined && configs.some(({ serviceType }) => settings.replicas[serviceType] === 'auto')
+  return { ...installation, nodes: isCounted ? await nodes() : 'unknown' }
+}
+
 /** Nothing is created for services that are requested and cannot run. */
-function withoutImage(services: ObservedServices, configs: readonly ServiceConfig[]): Observation {
+function withoutImage(services: ObservedServices, configs: readonly ServiceConfig[]): ObservedServices {
   const rendering = awaited('an image of services')
-  const requested = configs.map(config => ({ config, rendering, unminted: undefined, tokenDigest: undefined }))
-  return { services: { ...services, requested }, files: {}, login: undefined }
+  const requested = configs.map(config => ({ config, rendering, unminted: [], tokenDigest: undefined }))
+  return { ...services, requested }
 }
 
 /** Undefined where its password does not open. */
@@ -188,19 +214,27 @@ function addressOf(owner: Owner, region: Region | undefined): ServiceAddress | u
   return { host: domain.toLowerCase(), base }
 }
 
-type One = { config: ServiceConfig; owner: Owner; objects: ServiceObjects; address: ServiceAddress | undefined }
+type One = {
+  config: ServiceConfig
+  owner: Owner
+  objects: ServiceObjects
+  address: ServiceAddress | undefined
+  mcpState: McpState | undefined
+}
 type Rendered = {
   service: RequestedService
   files?: () => Readonly<Record<string, string>>
   /** Of the role by which `rest` logs in. */
   password?: string | undefined
+  /** Of the role by which `mcp` logs in to its own database. */
+  statePassword?: string | undefined
   isLive: boolean
 }
 
 async function observeService(observer: ServicesObserver, request: ServicesRequest, one: One): Promise<Rendered> {
   const { config, address } = one
   const { secret, isLive } = await keysSecret(observer, request, one)
-  const unready = (rendering: RenderingState, unminted?: MintedField): Rendered => ({
+  const unready = (rendering: RenderingState, unminted: readonly MintedSecret[] = []): Rendered => ({
     service: { config, rendering, unminted, tokenDigest: undefined },
     isLive,
   })
@@ -210,22 +244,21 @@ async function observeService(observer: ServicesObserver, request: ServicesReque
     return unready(refused('KeysMissing', `there is no Secret ${config.secret.name}`))
   const keys = opened(() => keysOf(sealingKey, secret, request.isCopy))
   if ('message' in keys) return unready(refused('KeysUnreadable', keys.message))
-  const field = mintedFieldOf(config)
-  const mintedName = childNames.serviceSecret(one.owner.id, config.serviceId)
-  const mintedSecret = one.objects.minted.find(({ metadata }) => metadata.name === mintedName)
-  if (mintedSecret === undefined) return unready(awaited('its token'), field)
-  const minted = opened(() => openMinted(sealingKey, mintedSecret, field))
-  if ('message' in minted) return unready(refused('KeysUnreadable', minted.message))
-  if (minted.value === undefined)
-    return unready(
-      refused('KeysMissing', `Secret ${mintedName} has no field ${field}: delete it to have another one created`),
-    )
+  const [own, state] = mintedSecretsOf(one)
+  const found = (secret: MintedSecret) => one.objects.minted.find(({ metadata }) => metadata.name === secret.name)
+  const unminted = [own, ...(state === undefined ? [] : [state])].filter(secret => found(secret) === undefined)
+  if (unminted.length > 0) return unready(awaited('its token'), unminted)
+  const minted = openOne(sealingKey, found(own), own)
+  if ('state' in minted) return unready(minted)
+  const ofState = state === undefined ? undefined : openOne(sealingKey, found(state), state)
+  if (ofState !== undefined && 'state' in ofState) return unready(ofState)
   const passwords = passwordsOf(request, sealingKey)
   if (passwords === undefined) return unready(awaited('the passwords of its roles'))
   const rendering = renderService({
     config,
     keys: keys.value,
-    minted: { [field]: minted.value },
+    minted: { [own.field]: minted.value },
+    state: ofState === undefined || one.mcpState?.taken !== undefined ? undefined : { password: ofState.value },
     database: {
       host: serviceHost(one.owner),
       port: postgresPort,
@@ -245,11 +278,12 @@ async function observeService(observer: ServicesObserver, request: ServicesReque
     service: {
       config,
       rendering: { state: 'rendered', pod },
-      unminted: undefined,
+      unminted: [],
       tokenDigest: token && tokenDigest(token),
     },
     files: () => service.files,
     password: config.serviceType === 'rest' ? minted.value : undefined,
+    statePassword: ofState?.value,
     isLive,
   }
 }
@@ -295,8 +329,23 @@ function opened<T>(open: () => T): { value: T } | { message: string } {
   }
 }
 
-/** What the operator creates for a service. That of mcp is needed beside tokens of users: its cursors are sealed by it. */
-const mintedFieldOf = ({ serviceType }: ServiceConfig): MintedField => (serviceType === 'rest' ? 'password' : 'token')
+/** What the operator creates for a service. The token of mcp is needed beside tokens of users: its cursors are sealed by it. */
+function mintedSecretsOf({ config, owner }: One): [own: MintedSecret, state?: MintedSecret] {
+  const field = config.serviceType === 'rest' ? 'password' : 'token'
+  const own: MintedSecret = { name: childNames.serviceSecret(owner.id, config.serviceId), field }
+  return config.serviceType === 'mcp' ? [own, stateSecretOf(owner, config)] : [own]
+}
+
+function openOne(
+  sealingKey: Uint8Array,
+  secret: Secret | undefined,
+  { name, field }: MintedSecret,
+): { value: string } | RenderingState {
+  const minted = opened(() => secret && openMinted(sealingKey, secret, field))
+  if ('message' in minted) return refused('KeysUnreadable', minted.message)
+  if (minted.value !== undefined) return { value: minted.value }
+  return refused('KeysMissing', `Secret ${name} has no field ${field}: delete it to have another one created`)
+}
 
 /** Of each role, newest first. */
 function passwordsOf(

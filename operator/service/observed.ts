@@ -11,7 +11,7 @@ import type {
 import type { ConfigurationFault, PgVersion, ServiceConfig } from '../../crds/index.ts'
 import type { HttpRoute } from '../../routes/route.ts'
 import type { MintedField } from '../../sealing/service-keys.ts'
-import type { AuthenticatorObservation, References } from '../postgres/administrator.ts'
+import type { AuthenticatorObservation, McpStateObservation, References } from '../postgres/administrator.ts'
 import type { RenderedService, ServiceType } from './configuration/index.ts'
 import type { NamedWorkload } from './names.ts'
 import type { ServiceInstallation } from './settings.ts'
@@ -30,11 +30,14 @@ export type RenderingState =
   | { state: 'awaited'; message: string }
   | ({ state: 'refused' } & Refusal)
 
+/** What the operator creates for a service: one value in a Secret of this name. */
+export type MintedSecret = { name: string; field: MintedField }
+
 export type RequestedService = {
   config: ServiceConfig
   rendering: RenderingState
-  /** The value that the operator creates for it, where it has none yet. */
-  unminted: MintedField | undefined
+  /** The values that the operator creates for it, where it has none yet. */
+  unminted: readonly MintedSecret[]
   /** SHA-256 of the bearer token that the gateway checks. */
   tokenDigest: string | undefined
 }
@@ -77,6 +80,18 @@ export type ServiceAddress = { host: string; base: string }
 /** The login of `rest`. `secret`: the name of that with its password, and `mark` its uid. */
 export type ServiceLogin = { secret: string; mark: string; anonymousRoles: readonly string[] }
 
+/**
+ * Where `mcp` keeps its conversations. `secret`: the name of that with the password of its role, and `mark` its uid; undefined before it is
+ * minted. `taken`: a user made a role or database of that name, so each pod keeps its own.
+ */
+export type McpState = {
+  login: { secret: string; mark: string } | undefined
+  taken: 'role' | 'database' | 'unknown' | undefined
+}
+
+/** As Postgres was last seen to have it. */
+export type SeenMcpState = McpStateObservation & { mark: string }
+
 /** The role by which `rest` logs in, as Postgres was last seen to have it. */
 export type Authenticator = AuthenticatorObservation & { mark: string }
 
@@ -84,6 +99,8 @@ export type ObservedServices = {
   installation: ServiceInstallation
   /** Undefined where no service needs it, or before its password is minted. */
   login: ServiceLogin | undefined
+  /** Undefined where no service `mcp` is requested. */
+  mcpState: McpState | undefined
   requested: readonly RequestedService[]
   objects: ServiceObjects
   pods: readonly ServicePod[]
@@ -109,8 +126,8 @@ export const noServiceObjects: ServiceObjects = {
 
 export const noServices = (installation: ServiceInstallation): ObservedServices => ({
   ...{ installation, requested: [], objects: noServiceObjects, pods: [], address: undefined, route: undefined },
-  ...{ login: undefined, isClockTrusted: true, readsKeys: false, references: undefined, pgvectorVersions: [] },
-  faults: [],
+  ...{ login: undefined, mcpState: undefined, isClockTrusted: true, readsKeys: false },
+  ...{ references: undefined, pgvectorVersions: [], faults: [] },
 })
 
 /** All objects that an apply may change. */

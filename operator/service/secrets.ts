@@ -5,22 +5,18 @@
 import { randomBytes } from 'node:crypto'
 import type { Draft } from '../../cluster/index.ts'
 import { childNames, labels } from '../../crds/index.ts'
-import { type MintedField, sealedData } from '../../sealing/service-keys.ts'
+import { sealedData } from '../../sealing/service-keys.ts'
 import { type Component, childMetadata, type Owner } from '../objects/ownership.ts'
 import type { NamedWorkload } from './names.ts'
 import { serviceComponent } from './names.ts'
+import type { MintedSecret } from './observed.ts'
 
 const tokenBytes = 32
 
 /** 256 bits, base64url. */
 const mintValue = (): string => randomBytes(tokenBytes).toString('base64url')
 
-export function mintedDraft(
-  owner: Owner,
-  { serviceId, field }: { serviceId: string; field: MintedField },
-  sealingKey: Uint8Array,
-): Draft<'Secret'> {
-  const name = childNames.serviceSecret(owner.id, serviceId)
+export function mintedDraft(owner: Owner, { name, field }: MintedSecret, sealingKey: Uint8Array): Draft<'Secret'> {
   return {
     apiVersion: 'v1',
     kind: 'Secret',

@@ -1,6 +1,7 @@
 /** What an installation configures about the services of databases. */
 import { z } from 'zod'
 import type { PgVersion } from '../../crds/index.ts'
+import type { NodeCount, Nodes } from './nodes.ts'
 
 const quantity = z
   .string()
@@ -21,7 +22,7 @@ const resources = (cpu: string, memory: string, limit: string) =>
     })
     .prefault({})
 
-const replicas = z.union([z.literal(1), z.literal(2)]).default(1)
+const replicas = z.union([z.literal(1), z.literal(2), z.literal('auto')]).default('auto')
 
 const cidr = z.union([z.cidrv4(), z.cidrv6()])
 const block = z.strictObject({ cidr, except: z.array(cidr).max(32).optional() })
@@ -56,9 +57,9 @@ export const serviceSettings = z.strictObject({
     .prefault({})
     .describe('of each container of a service'),
   replicas: z
-    .strictObject({ mcp: z.literal(1).default(1), rest: replicas, rag: replicas })
+    .strictObject({ mcp: replicas, rest: replicas, rag: replicas })
     .prefault({})
-    .describe('how many pods a service has; 2 where the cluster has two nodes or more. Sessions of mcp are in one pod'),
+    .describe('how many pods a service has. "auto" is 2 where pods can run on two nodes or more, else 1'),
   baseUrls: z
     .strictObject({ anthropic: url.optional(), openai: url.optional(), voyage: url.optional() })
     .prefault({})
@@ -83,7 +84,15 @@ export const serviceSettings = z.strictObject({
 export type ServiceInstallationSettings = z.output<typeof serviceSettings>
 
 /** What the services of every owner run with. `image`: undefined where the installation runs no services. */
-export type ServiceInstallation = { image: string | undefined; settings: ServiceInstallationSettings }
+export type ServiceInstallation = {
+  image: string | undefined
+  settings: ServiceInstallationSettings
+  /** On how many nodes pods can run, where that decides something. */
+  nodes: Nodes
+}
+
+/** What that is read from. */
+export type ServiceOptions = Omit<ServiceInstallation, 'nodes'> & { nodes: NodeCount }
 
 /** Whether the image of a version has pgvector. */
 export type HasPgvector = (version: PgVersion) => boolean | Promise<boolean>

@@ -94,6 +94,7 @@ function passOf(
     passwords: undefined,
     serviceFiles: {},
     authenticator: undefined,
+    mcpState: undefined,
     access: undefined,
     target: undefined,
     signal: new AbortController().signal,

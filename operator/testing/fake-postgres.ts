@@ -8,6 +8,7 @@ import type { Login, PostgresAccess } from '../member/postgres/access.ts'
 import {
   type ChecksumFailures,
   type DesiredAuthenticator,
+  type DesiredMcpState,
   PostgresError,
   type PostgresObservation,
   type PostgresTarget,
@@ -45,6 +46,10 @@ export type FakeData = {
   isUnrouted?: boolean
   /** The role by which the service `rest` logs in, by the mark of its password. */
   authenticator?: string
+  /** Where the service `mcp` keeps its conversations: whose they are, and the mark of its role's password. */
+  mcpState?: { owner: string; mark: string | undefined }
+  /** A user made a database of that name. */
+  takesMcpState?: boolean
   /** Roles for requests without a token that nobody has created. */
   missingRoles?: string[]
   /** Schemas and tables that nobody has created; each table that exists has its columns. */
@@ -151,8 +156,24 @@ export function createFakePostgres(): FakePostgres {
     },
   })
 
+  const observeState = (found: Pick<FakeData, 'mcpState' | 'takesMcpState'>, wanted: DesiredMcpState) => {
+    if (wanted.login === undefined) return {}
+    const { mcpState } = found
+    const inOrder = mcpState?.owner === wanted.owner && mcpState.mark === wanted.login.mark
+    return {
+      mcpState: found.takesMcpState
+        ? { kind: 'foreign' as const, taken: 'database' as const }
+        : { kind: 'ours' as const, inOrder },
+    }
+  }
+  const isStateLeft = ({ mcpState }: Pick<FakeData, 'mcpState'>, wanted: DesiredMcpState | undefined) =>
+    mcpState !== undefined && wanted !== undefined && (!wanted.isRequested || mcpState.owner !== wanted.owner)
+
   const access: PostgresAccess = {
-    observe: async (target, { passwords, commits, authenticator, references }): Promise<PostgresObservation> => {
+    observe: async (
+      target,
+      { passwords, commits, authenticator, references, mcpState },
+    ): Promise<PostgresObservation> => {
       prober.set(target.host, (prober.get(target.host) ?? 0) + 1)
       try {
         const { systemIdentifier, roles, isFull, isSlow, walHangs, checksumFailures = null, ...more } = find(target)
@@ -177,10 +198,13 @@ export function createFakePostgres(): FakePostgres {
           hasRoom: isFull !== true,
           privilegesInOrder: exists,
           platformInOrder:
-            more.hasPlatform === true && (authenticator !== undefined || more.authenticator === undefined),
+            more.hasPlatform === true &&
+            (authenticator !== undefined || more.authenticator === undefined) &&
+            !isStateLeft(more, mcpState),
           configuration: { ...more.configuration },
           ...(authenticator === undefined ? {} : { authenticator: observeLogin(more, authenticator) }),
           ...(references === undefined ? {} : { references: findReferences(more, references) }),
+          ...(mcpState === undefined ? {} : observeState(more, mcpState)),
           ...(more.closed ? { closed: { ...more.closed } } : {}),
         }
       } catch (error) {
@@ -193,17 +217,20 @@ export function createFakePostgres(): FakePostgres {
       return 8_000_000
     },
     measureVolume: async target => find(target).volumeUse ?? 50_000_000,
-    ensureRoles: async (target, desired: ReadDesiredRoles, _signal, { opens = false } = {}) => {
+    ensureRoles: async (target, desired: ReadDesiredRoles, _signal, { opens = false, keepsPasswords = false } = {}) => {
       const found = find(target)
       const { roles } = found
-      const { passwords, mark, authenticator } = await desired()
+      const { passwords, mark, authenticator, mcpState } = await desired()
       if (authenticator === undefined) delete found.authenticator
       else found.authenticator = authenticator.mark
+      if (isStateLeft(found, mcpState)) delete found.mcpState
+      if (mcpState?.login !== undefined && !found.takesMcpState)
+        found.mcpState = { owner: mcpState.owner, mark: mcpState.login.mark }
       found.hasPlatform = true
       for (const role of databaseRoles)
-        if (roles[role]?.mark !== markOfRole(mark, role))
+        if (!keepsPasswords && roles[role]?.mark !== markOfRole(mark, role))
           roles[role] = { mark: markOfRole(mark, role), password: passwords[role] }
-      if (opens && !found.closed?.inherited) delete found.closed
+      if (opens && !found.closed?.inherited && !isStateLeft(found, mcpState)) delete found.closed
     },
     withRolesLocked: async (target, work) => {
       find(target)
@@ -213,8 +240,10 @@ export function createFakePostgres(): FakePostgres {
       const { closed } = find(target)
       if (closed !== undefined) closed.inherited = 0
     },
-    open: async target => {
+    open: async (target, desired) => {
       const found = find(target)
+      if (isStateLeft(found, (await desired()).mcpState))
+        throw new Error('what is opened has conversations of its source')
       if (found.closed?.inherited) throw new Error('what is opened was not detached')
       delete found.closed
     },
@@ -283,12 +312,21 @@ export function createFakePostgres(): FakePostgres {
   }
 }
 
-const imageOf = ({ systemIdentifier, roles, hasPlatform, configuration, content, isUnrouted }: FakeData): FakeData => ({
+const imageOf = ({
+  systemIdentifier,
+  roles,
+  hasPlatform,
+  configuration,
+  content,
+  isUnrouted,
+  mcpState,
+}: FakeData): FakeData => ({
   systemIdentifier,
   roles: structuredClone(roles),
   configuration: structuredClone(configuration),
   ...(hasPlatform === undefined ? {} : { hasPlatform }),
   ...(content === undefined ? {} : { content }),
+  ...(mcpState === undefined ? {} : { mcpState: { ...mcpState } }),
   ...(isUnrouted === undefined ? {} : { isUnrouted }),
 })
 

@@ -24,7 +24,10 @@ import {
 } from './installation.ts'
 
 /** A child that is named by its owner's id, or by its incarnation as well. */
-export type NamedChild = Exclude<keyof typeof childNames, 'serviceAddress' | 'serviceWorkload' | 'serviceSecret'>
+export type NamedChild = Exclude<
+  keyof typeof childNames,
+  'serviceAddress' | 'serviceWorkload' | 'serviceSecret' | 'serviceState'
+>
 
 type OperatorOptions = Parameters<typeof startTestOperator>[1]
 

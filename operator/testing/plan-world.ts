@@ -193,7 +193,7 @@ export function observedIn(world: World): Observed {
     growthRefusal: world.growthRefusal,
     drifts: noDrifts,
     isCutOff: false,
-    services: noServices({ image: undefined, settings: testConfiguration.services }),
+    services: noServices({ image: undefined, settings: testConfiguration.services, nodes: 'unknown' }),
     serviceChildren: [],
     image: 'postgres:18',
     podSettings: world.podSettings,

@@ -32,7 +32,7 @@ import { silent } from './installation.ts'
 /** The owner has none, and its deletions have no age. */
 const withoutServices = {
   clock: { doubt: () => undefined },
-  services: { image: undefined, settings: serviceSettings.parse({}) },
+  services: { image: undefined, settings: serviceSettings.parse({}), nodes: async () => 'unknown' as const },
   hasPgvector: () => false,
 }
 

@@ -5,6 +5,7 @@ import { withRolesLocked } from '../member/postgres/act.ts'
 import type { ReadDesiredRoles } from '../postgres/administrator.ts'
 import { performService, type ServicePass } from '../service/act.ts'
 import { readLogin } from '../service/login.ts'
+import { readMcpState } from '../service/mcp-state.ts'
 import type { Action } from './actions.ts'
 import type { Observation } from './observe.ts'
 
@@ -41,14 +42,18 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
   }
 }
 
-/** The roles of users, and the one by which the service `rest` logs in. */
+/** The roles of users, and those by which services log in. */
 function rolesOf(executor: Executor, pass: Pass): ReadDesiredRoles | undefined {
   const read = readRolesOf(executor, pass)
-  const { login } = pass.observed.services
-  const { namespace = '' } = pass.observed.instance.metadata
-  if (read === undefined || login === undefined) return read
+  const { owner, services } = pass.observed
+  if (read === undefined || owner === undefined) return read
+  const { cluster } = executor
+  const { login, mcpState } = services
   return async () => ({
     ...(await read()),
-    authenticator: await readLogin(executor.cluster, executor.keys(), namespace, login),
+    ...(login === undefined
+      ? {}
+      : { authenticator: await readLogin(cluster, executor.keys(), owner.namespace, login) }),
+    mcpState: await readMcpState(cluster, executor.keys(), owner, mcpState),
   })
 }

@@ -10,8 +10,9 @@ import { observeEndpoint } from '../endpoint/observe.ts'
 import type { RequestedRotations } from '../endpoint/observed.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { type MemberRequest, type Observer, observeMember, type PriorMemberFacts } from '../member/observe.ts'
+import { presentAnswer } from '../member/postgres/answer.ts'
 import { volumeFacts } from '../member/storage/persistent-volume.ts'
-import type { DesiredAuthenticator } from '../postgres/administrator.ts'
+import type { DesiredAuthenticator, DesiredMcpState } from '../postgres/administrator.ts'
 import { observeServices, type ServiceFiles, type ServicesObserver } from '../service/observe.ts'
 import { childrenOfServices } from '../service/observed.ts'
 import type { Observed } from './observed.ts'
@@ -29,6 +30,8 @@ export type Observation<O extends Observed = Observed> = {
   serviceFiles: ServiceFiles
   /** The login of the service `rest`, with its password. */
   authenticator: DesiredAuthenticator | undefined
+  /** Where the service `mcp` keeps its conversations, with the password of its role. */
+  mcpState: DesiredMcpState | undefined
 }
 
 /** Facts known of the instance before the pass, which no object reports. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
@@ -59,12 +62,15 @@ export async function observeInstance(
   const { passwords } = endpoint
   const { instance, owner, isAtRest, region } = member
   const { credentials } = endpoint.observed.children
+  const answer = presentAnswer(member)
   const {
     services,
     files: serviceFiles,
     login: authenticator,
+    mcpState,
   } = await observeServices(observer, {
     ...{ instance, owner, isAtRest, region, owned, credentials, passwords, keys },
+    seenMcpState: answer?.state === 'answered' ? answer.mcpState : undefined,
     ...requested,
   })
   return {
@@ -86,6 +92,6 @@ export async function observeInstance(
       services,
       serviceChildren: childrenOfServices(services),
     },
-    ...{ passwords, serviceFiles, authenticator },
+    ...{ passwords, serviceFiles, authenticator, mcpState },
   }
 }

@@ -20,6 +20,7 @@ const inputOf = (config: object, keys: Record<string, string> = {}): ServiceInpu
   config: serviceConfig.parse({ serviceId: '0123abcd', ...config }),
   keys,
   minted: { token: 'minted-token', password: 'minted-password' },
+  state: { password: 'state-password' },
   database: {
     host: 'db-0.tenant.svc',
     port: 5432,
@@ -125,7 +126,14 @@ test('the tool server and its bridge read what is rendered', async () => {
   ])
   expect(settings.databases[0]?.sslrootcert).toBe(`${configurationDirectory}/authority.crt`)
   expect(settings.embedding).toMatchObject({ provider: 'voyage', model: 'voyage-3', apiKey: 'key' })
-  expect(settings.http).toMatchObject({ host: '127.3.2.1', port: 8080, trustedProxies: ['10.0.0.0/8'] })
+  expect(settings.http).toMatchObject({
+    ...{ host: '127.3.2.1', port: 8080, trustedProxies: ['10.0.0.0/8'] },
+    peer: { address: { host: '127.3.2.1', port: 8080 } },
+  })
+  expect(settings.state).toMatchObject({
+    ...{ hosts: [{ name: 'db-0.tenant.svc' }], user: 'mcp_state', database: 'espalier', password: 'state-password' },
+    tls: { mode: 'verify-full' },
+  })
   const bridge = readBridge(service)
   expect(bridge).toMatchObject({
     host: '127.3.2.1',
@@ -133,13 +141,34 @@ test('the tool server and its bridge read what is rendered', async () => {
     publicUrl: 'https://app-1.db.example:8443',
     authentication: { type: 'oauth' },
     subprocess: { command: 'espalier', args: ['mcp', '-config', `${configurationDirectory}/mcp.yaml`] },
-    oauth: { issuer: 'https://app-1.db.example:8443', signing: { path: '/var/lib/espalier/mcp/oauth-keys.json' } },
+    oauth: {
+      issuer: 'https://app-1.db.example:8443',
+      signing: { kind: 'state' },
+      state: { kind: 'postgres', address: { user: 'mcp_state', database: 'espalier', password: 'state-password' } },
+    },
+    peer: { address: { host: '127.3.2.1', port: 8090 } },
   })
   const tokens = parseEntries(tokenForm, service.files['tokens.yaml'] ?? '')
   expect(tokens.get('initial-1')?.hash).toBe(createHash('sha256').update('minted-token').digest('hex'))
   const users = parseEntries(userForm, service.files['users.yaml'] ?? '')
   expect(await isPassword('pass:word', users.get('alice')?.password_hash)).toBe(true)
   expect(rendered(examples.mcp).files).toEqual(service.files)
+})
+
+test('replicas reach one another by a secret that no client can derive from its token', () => {
+  const peerOf = (input: ServiceInput) => readTools(rendered(input)).http?.peer?.secret
+  const secret = peerOf(examples.mcp)
+  expect(readBridge(rendered(examples.mcp)).peer?.secret).toBe(secret)
+  expect(peerOf({ ...examples.mcp, state: { password: 'another' } })).not.toBe(secret)
+})
+
+test('pods that keep their own conversations have no replicas, and their state on the volume', () => {
+  const service = rendered({ ...examples.mcp, state: undefined })
+  expect(readTools(service)).toMatchObject({ state: undefined, http: { peer: undefined } })
+  expect(readBridge(service)).toMatchObject({
+    peer: undefined,
+    oauth: { signing: { path: '/var/lib/espalier/mcp/oauth-keys.json' }, state: { kind: 'sqlite' } },
+  })
 })
 
 test('of several passwords only the newest counts for the digest', () => {

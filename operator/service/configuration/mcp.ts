@@ -1,9 +1,10 @@
 /**
- * The tool server, twice: over HTTP at `/mcp/v1`, and over stdio behind the bridge at `/mcp`. Both read one file. Conversations, and what the bridge's authorization server keeps, are on an emptyDir:
- * a pod that is replaced begins without them.
+ * The tool server, twice: over HTTP at `/mcp/v1`, and over stdio behind the bridge at `/mcp`. Both read one file. Conversations, and what the bridge's authorization server keeps, are in a database
+ * of their own, which all pods share. Where there cannot be one, they are on an emptyDir, and a pod that is replaced begins without them.
  */
 import { hkdfSync } from 'node:crypto'
 import type { ServiceConfig } from '../../../crds/services.ts'
+import { mcpStateDatabase, mcpStateRole } from '../../postgres/configuration.ts'
 import { credentialsOf, type McpCredentials, tokenFileOf, userFileOf } from './mcp-credentials.ts'
 import { authorityFile, baseUrlOf, container, fileAt, newest, passwordsOf } from './parts.ts'
 import { servicePorts } from './ports.ts'
@@ -26,6 +27,8 @@ const stateDirectory = '/var/lib/espalier/mcp'
 const { tools, bridge } = servicePorts.mcp
 /** Variables of the bridge's container that its file names. */
 const variables = { toolsFile: 'TOOLS_FILE', state: 'STATE_DIRECTORY', authority: 'ESPALIER_DB_SSLROOTCERT' }
+/** Variables of the tool server: its part of what replicas need. Addresses differ between pods, and paths are replaced in variables alone. */
+const replicaVariables = { authority: 'ESPALIER_STATE_SSLROOTCERT', address: 'ESPALIER_HTTP_PEER_ADDRESS' }
 
 export function renderMcp(input: ServiceInput, config: McpConfig): Rendering {
   const refuse = (fields: readonly string[], message: string): Rendering => ({
@@ -47,11 +50,19 @@ export function renderMcp(input: ServiceInput, config: McpConfig): Rendering {
 const derived = (token: string, purpose: string): string =>
   Buffer.from(hkdfSync('sha256', token, '', `espalier mcp ${purpose}`, 32)).toString('base64url')
 
+/** Known to no client: of the token, each client has a copy. */
+const peerSecretOf = ({ password }: { password: string }): { secret: string } => ({ secret: derived(password, 'peer') })
+
+/** Which authorities it trusts, variables say: paths in files are not replaced where pods are processes. */
+const stateUrlOf = ({ database: { host, port } }: ServiceInput): string =>
+  `postgresql://${mcpStateRole}@${host}:${port}/${mcpStateDatabase}?sslmode=verify-full`
+
 function rendered(input: ServiceInput, config: McpConfig, credentials: McpCredentials, token: string): Rendering {
   const role = config.allowWrites ? 'app' : 'app_read_only'
   const { database, settings } = input
   const toolsFile = (password: string | undefined) => yaml(toolsOf(input, config, { password, role, token }))
-  const bridgeFile = (hashes: readonly BuiltinUser[]) => yamlWithVariables(bridgeOf(input, credentials, hashes))
+  const bridgeFile = (hashes: readonly BuiltinUser[]) =>
+    yamlWithVariables(bridgeOf(input, { credentials, token }, hashes))
   return {
     kind: 'rendered',
     service: {
@@ -81,10 +92,11 @@ function rendered(input: ServiceInput, config: McpConfig, credentials: McpCreden
 }
 
 type Login = { password: string | undefined; role: string; token: string }
+type BridgeLogin = { credentials: McpCredentials; token: string }
 type BuiltinUser = { username: string; password_hash: string }
 
 function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token }: Login): object {
-  const { database, keys, publicUrl, settings } = input
+  const { database, keys, publicUrl, settings, state } = input
   const { embeddingProvider: provider, embeddingModel } = config
   const baseUrl = provider === undefined ? undefined : baseUrlOf(input, provider).base_url
   return {
@@ -92,7 +104,9 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
       // Where the pod's address is one of loopback, the names of its public address are told by this alone.
       ...(publicUrl === undefined ? {} : { allowed_origins: [new URL(publicUrl).origin] }),
       client_ip: { trusted_proxies: settings.trustedProxies },
+      ...(state === undefined ? {} : { peer: peerSecretOf(state) }),
     },
+    ...(state === undefined ? {} : { state: { url: stateUrlOf(input), password: [state.password] } }),
     databases: [
       {
         name: database.name,
@@ -125,8 +139,8 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
 /** The bridge's own address is that of the database: it serves `/mcp`, and the paths of its authorization server beside it. */
 const bridgeUrlOf = (publicUrl: string): string => publicUrl.replace(/\/mcp\/?$/, '')
 
-function bridgeOf(input: ServiceInput, credentials: McpCredentials, users: readonly BuiltinUser[]): object {
-  const { publicUrl, settings } = input
+function bridgeOf(input: ServiceInput, { credentials, token }: BridgeLogin, users: readonly BuiltinUser[]): object {
+  const { publicUrl, settings, state } = input
   const hasUsers = credentials.users.length > 0 && publicUrl !== undefined
   const all = [['probe', credentials.probe] as const, ...credentials.tokens]
   return {
@@ -134,6 +148,9 @@ function bridgeOf(input: ServiceInput, credentials: McpCredentials, users: reado
       listen: new Variable(`\${POD_IP}:${bridge}`),
       ...(publicUrl === undefined ? {} : { public_url: bridgeUrlOf(publicUrl) }),
       trusted_proxies: settings.trustedProxies,
+      ...(state === undefined
+        ? {}
+        : { peer: { address: new Variable(`\${POD_IP}:${bridge}`), ...peerSecretOf(state) } }),
       auth: {
         type: hasUsers ? 'oauth' : 'bearer',
         bearer: { valid_tokens: all.map(([name, token]) => ({ name, sha256: tokenDigest(token) })) },
@@ -142,15 +159,23 @@ function bridgeOf(input: ServiceInput, credentials: McpCredentials, users: reado
     mcp_server: {
       command: 'espalier',
       args: ['mcp', '-config', new Variable(`\${${variables.toolsFile}}`)],
-      env: { [variables.authority]: new Variable(`\${${variables.authority}}`) },
+      env: Object.fromEntries(toolsVariables(input).map(name => [name, new Variable(`\${${name}}`)])),
       graceful_shutdown_timeout: '10s',
     },
     ...(hasUsers
       ? {
           oauth_server: {
             enabled: true,
-            signing: { key_file: new Variable(`\${${variables.state}}/oauth-keys.json`) },
-            state: new Variable(`\${${variables.state}}/oauth-state.sqlite`),
+            ...(state === undefined
+              ? {
+                  signing: { key_file: new Variable(`\${${variables.state}}/oauth-keys.json`) },
+                  state: new Variable(`\${${variables.state}}/oauth-state.sqlite`),
+                }
+              : {
+                  signing: { in_state: true, secret: derived(token, 'signing') },
+                  state: stateUrlOf(input),
+                  state_password: [state.password],
+                }),
             allow_dynamic_registration: true,
             builtin: { users },
           },
@@ -159,7 +184,21 @@ function bridgeOf(input: ServiceInput, credentials: McpCredentials, users: reado
   }
 }
 
-const toolsContainer = ({ settings }: ServiceInput): ServiceContainer =>
+/** What the tool server behind the bridge is given of the bridge's environment. */
+const toolsVariables = ({ state }: ServiceInput): string[] => [
+  variables.authority,
+  ...(state === undefined ? [] : Object.values(replicaVariables)),
+]
+
+const replicaEnvironment = ({ state }: ServiceInput): Record<string, string> =>
+  state === undefined
+    ? {}
+    : {
+        [replicaVariables.authority]: fileAt(authorityFile),
+        [replicaVariables.address]: `$(POD_IP):${tools}`,
+      }
+
+const toolsContainer = (input: ServiceInput): ServiceContainer =>
   container({
     name: 'tools',
     args: ['mcp', '-http', '-config', fileAt(files.tools)],
@@ -169,14 +208,15 @@ const toolsContainer = ({ settings }: ServiceInput): ServiceContainer =>
       ESPALIER_AUTH_USER_FILE: fileAt(files.users),
       ESPALIER_DB_SSLROOTCERT: fileAt(authorityFile),
       ESPALIER_DATA_DIR: stateDirectory,
+      ...replicaEnvironment(input),
     },
     ports: [{ name: 'tools', port: tools }],
     ready: { port: tools, path: selfCheckPath },
     readiness: { port: tools, path: '/health' },
-    resources: settings.resources.mcp,
+    resources: input.settings.resources.mcp,
   })
 
-const bridgeContainer = ({ settings }: ServiceInput): ServiceContainer =>
+const bridgeContainer = (input: ServiceInput): ServiceContainer =>
   container({
     name: 'bridge',
     args: ['mcp-bridge', '-c', fileAt(files.bridge)],
@@ -184,9 +224,11 @@ const bridgeContainer = ({ settings }: ServiceInput): ServiceContainer =>
       [variables.toolsFile]: fileAt(files.tools),
       [variables.state]: stateDirectory,
       [variables.authority]: fileAt(authorityFile),
+      ...(input.state === undefined ? {} : { PGSSLROOTCERT: fileAt(authorityFile) }),
+      ...replicaEnvironment(input),
     },
     ports: [{ name: 'bridge', port: bridge }],
     ready: { port: bridge, path: selfCheckPath },
     readiness: { port: bridge, path: '/ready' },
-    resources: settings.resources.mcp,
+    resources: input.settings.resources.mcp,
   })

@@ -16,6 +16,7 @@ import { configurationDirectory, renderService, type ServiceContainer, type Serv
 const isSoak = process.env.ESPALIER_SOAK === '1'
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 const authenticator = { password: 'rest-secret-1', mark: 'r', anonymousRoles: ['web_anon'] }
+const mcpState = { owner: 'one', isRequested: true, login: { password: 'state-secret-1', mark: 's' } }
 const program = join(import.meta.dirname, '../../../bin/espalier.mjs')
 const signal = new AbortController().signal
 
@@ -38,7 +39,7 @@ beforeAll(async () => {
     logger: pino({ level: 'silent' }),
   })
   const ensure = () =>
-    administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'm', authenticator }), signal)
+    administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'm', authenticator, mcpState }), signal)
   await ensure()
   const admin = await connectAs(server, 'admin', passwords.admin)
   await admin.query(
@@ -75,11 +76,12 @@ const configs = {
 const resources = { requests: { cpu: '50m', memory: '128Mi' }, limits: {} }
 
 function inputOf(config: object): ServiceInput {
-  const keys = { embedding_llm_api_key: 'k', completion_llm_api_key: 'k' }
+  const keys = { embedding_llm_api_key: 'k', completion_llm_api_key: 'k', init_users: 'alice:secret' }
   return {
     config: serviceConfig.parse({ serviceId: '0123abcd', ...config }),
     keys,
     minted: { token: 'the-token-of-this-service', password: authenticator.password },
+    state: mcpState.login,
     database: {
       host: 'localhost',
       port: server.port,
@@ -184,6 +186,11 @@ function describeServers(): void {
       ...(await start('rag', '127.9.1.3')),
     }
     if (process.env.ESPALIER_FIGURES) console.log(took, running.map(figuresOf))
+    // The bridge's authorization server has created its tables; those of conversations are created with the first one.
+    const client = await connectAs(server, 'mcp_state', mcpState.login.password, 'espalier')
+    const { rows } = await client.query("SELECT tableowner FROM pg_tables WHERE tablename = 'espalier_oauth_records'")
+    await client.end()
+    expect(rows).toEqual([{ tableowner: 'mcp_state' }])
     const answer = await fetch('http://127.9.1.1:3000/people')
     expect(await answer.json()).toEqual([{ id: 7 }])
   }, 180_000)

@@ -26,6 +26,8 @@ export type ServiceInput = {
   keys: Readonly<Record<string, string>>
   /** What the operator created for this service: `token` of mcp and rag, `password` of the authenticator of rest. */
   minted: { token?: string; password?: string }
+  /** Of mcp: the password by which it logs in to its own database; undefined: each pod keeps its own conversations. */
+  state: { password: string } | undefined
   database: {
     host: string
     port: number

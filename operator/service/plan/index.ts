@@ -12,7 +12,7 @@ import type { ReferencesAnswer } from '../../postgres/administrator.ts'
 import type { ServiceAction } from '../actions.ts'
 import type { ServiceType } from '../configuration/index.ts'
 import { serviceBudgetDraft, serviceDraft, servicePolicyDraft, switchedAnnotation } from '../network.ts'
-import type { Authenticator, ObservedServices } from '../observed.ts'
+import type { Authenticator, ObservedServices, SeenMcpState } from '../observed.ts'
 import { configuredFinding } from '../references.ts'
 import { leftovers, remove } from './leftovers.ts'
 import { reportOf, type ServicesReport } from './report.ts'
@@ -44,13 +44,17 @@ export type ServicesPlan = ServicesReport & {
 /** How soon a Secret is read again that no cache follows. */
 const keysMs = 60_000
 
-type LastSeen = { authenticator: Authenticator | undefined; references: ReferencesAnswer | undefined }
+type LastSeen = {
+  authenticator: Authenticator | undefined
+  mcpState: SeenMcpState | undefined
+  references: ReferencesAnswer | undefined
+}
 
-/** `mayStart`: Postgres answers and its roles are in order. `authenticator` and `references`: as they were last seen. */
+/** `mayStart`: Postgres answers and its roles are in order. The rest is as it was last seen. */
 export function planServices(
   observed: ObservedForServices,
   owner: Owner,
-  { mayStart, authenticator, references, now }: LastSeen & { mayStart: boolean; now: number },
+  { mayStart, authenticator, mcpState, references, now }: LastSeen & { mayStart: boolean; now: number },
 ): ServicesPlan {
   const { services, instance, podSettings } = observed
   const ready = conditionOf(instance.status, 'ServicesReady')
@@ -60,11 +64,14 @@ export function planServices(
   const left = leftovers(services, owner, rollouts, { suspended, now })
   const routed = isRouted(services, owner, rollouts, suspended)
   const report = reportOf(services, rollouts, {
-    ...{ suspended, routed, authenticator, before: ready },
+    ...{ suspended, routed, authenticator, mcpState: services.mcpState, before: ready },
     isClearing: left.isClearing,
   })
-  /** `rest` cannot log in before its role exists. */
-  const mayRun = (type: ServiceType) => mayStart && (type !== 'rest' || hasLogin(services, authenticator))
+  /** A service cannot log in before its role exists. */
+  const mayRun = (type: ServiceType) =>
+    mayStart &&
+    (type !== 'rest' || hasLogin(services, authenticator)) &&
+    (type !== 'mcp' || hasState(services, mcpState))
   return {
     ...report,
     configured: configuredOf(services, instance, references),
@@ -121,15 +128,17 @@ const logsInAsUsersRole = ({ desired }: Rollout): boolean => desired.type !== 'r
 const hasLogin = ({ login }: ObservedServices, authenticator: Authenticator | undefined): boolean =>
   login !== undefined && authenticator?.mark === login.mark && authenticator.inOrder && authenticator.role === 'ours'
 
+const hasState = ({ mcpState: wanted }: ObservedServices, seen: SeenMcpState | undefined): boolean =>
+  wanted?.taken !== undefined ||
+  (wanted?.login !== undefined && seen?.mark === wanted.login.mark && seen.kind === 'ours' && seen.inOrder)
+
 const minting = ({ requested }: ObservedServices): ServiceAction[] =>
-  requested.flatMap(({ config: { serviceId }, unminted }) =>
-    unminted === undefined ? [] : [{ do: 'mint-service-secret', serviceId, field: unminted }],
-  )
+  requested.flatMap(({ unminted }) => unminted.map(secret => ({ do: 'mint-service-secret', ...secret })))
 
 /** Its Service, NetworkPolicy and disruption budget. */
 function networking(observed: ObservedForServices, owner: Owner, rollout: Rollout, now: number): ServiceAction[] {
   const { services, podSettings } = observed
-  const { request, pod, serving, selected } = rollout
+  const { request, pod, serving, selected, replicas } = rollout
   const { config } = request
   const type = config.serviceType
   const { settings } = services.installation
@@ -146,7 +155,7 @@ function networking(observed: ObservedForServices, owner: Owner, rollout: Rollou
       networkPolicies[type],
       stamped(servicePolicyDraft(address, podSettings, settings)),
     ),
-    ...(settings.replicas[type] > 1
+    ...(replicas > 1
       ? applyIfChanged(observed, 'PodDisruptionBudget', budget, stamped(serviceBudgetDraft(owner, type)))
       : remove('PodDisruptionBudget', budget)),
   ]

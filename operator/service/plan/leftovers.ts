@@ -118,7 +118,12 @@ function configurations(
 }
 
 function unrequestedTokens({ objects, requested }: ObservedServices, owner: Owner): ServiceAction[] {
-  const kept = new Set(requested.map(({ config }) => childNames.serviceSecret(owner.id, config.serviceId)))
+  const kept = new Set(
+    requested.flatMap(({ config: { serviceId, serviceType } }) => [
+      childNames.serviceSecret(owner.id, serviceId),
+      ...(serviceType === 'mcp' ? [childNames.serviceState(owner.id, serviceId)] : []),
+    ]),
+  )
   return objects.minted.filter(({ metadata }) => !kept.has(metadata.name)).flatMap(secret => remove('Secret', secret))
 }
 

@@ -30,7 +30,7 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
   ['one of two is ready after a minute', deployment(seen(1), 2), [], 60, { state: 'ready' }],
   [
     'its controller has not seen it',
-    deployment({ ...seen(1), observedGeneration: 1 }),
+    deployment({ ...seen(1), observedGeneration: undefined }),
     [],
     1,
     { state: 'starting', until: created + 60_000 },
@@ -76,12 +76,13 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
   ['nothing is known', deployment(undefined), [], 60, { state: 'failed', message: 'no pod was ready after 60 s' }],
 ])('%s', (_, found, pods, seconds, expected) => {
   const now = created + seconds * 1000
-  expect(progressOf({ deployment: found, pods, notRunningSince: created }, workload, now)).toEqual(expected)
+  const facts = { deployment: found, pods, notRunningSince: created, isServing: false }
+  expect(progressOf(facts, workload, now)).toEqual(expected)
 })
 
 test('a service that stops being ready has a minute from then on', () => {
   const notRunningSince = created + 3600_000
-  const facts = { deployment: deployment(seen(0)), pods: [], notRunningSince }
+  const facts = { deployment: deployment(seen(0)), pods: [], notRunningSince, isServing: true }
   expect(progressOf(facts, workload, notRunningSince)).toEqual({ state: 'starting', until: notRunningSince + 60_000 })
 })
 
@@ -91,7 +92,7 @@ test('pods of another image have ten minutes while those before serve', () => {
     return { ...found, spec: { replicas: 1, template: { spec: { containers: [{ image }] } } } as Deployment['spec'] }
   }
   const after = (seconds: number, replaces: Deployment) => {
-    const facts = { deployment: of('next', seen(0)), pods: [], notRunningSince: created, replaces }
+    const facts = { deployment: of('next', seen(0)), pods: [], notRunningSince: created, replaces, isServing: false }
     return progressOf(facts, workload, created + seconds * 1000)
   }
   const until = created + 600_000
@@ -99,4 +100,14 @@ test('pods of another image have ten minutes while those before serve', () => {
   expect(after(600, of('before', seen(1)))).toEqual({ state: 'failed', message: 'no pod was ready after 600 s' })
   expect(after(60, of('next', seen(1)))).toMatchObject({ state: 'failed' })
   expect(after(60, of('before', seen(0)))).toMatchObject({ state: 'failed' })
+})
+
+test('a service that serves goes on with the pods that are ready', () => {
+  const facts = { pods: [], notRunningSince: created, isServing: true }
+  const drained = deployment(seen(1), 2)
+  // Its controller has not seen yet that it is to have two.
+  const scaled = { ...drained, metadata: { ...drained.metadata, generation: 3 } }
+  for (const found of [drained, scaled])
+    expect(progressOf({ ...facts, deployment: found }, workload, created)).toEqual({ state: 'ready' })
+  expect(progressOf({ ...facts, deployment: deployment(seen(0), 2) }, workload, created).state).toBe('starting')
 })

@@ -13,10 +13,13 @@ const fewRestarts = 3
 /** `until`: when it has failed if nothing changes, in ms since the epoch. */
 export type Progress = { state: 'ready' } | { state: 'starting'; until: number } | { state: 'failed'; message: string }
 
-/** How many pods of a Deployment serve; none before its controller has seen its specification. */
+/**
+ * How many pods of a Deployment serve; none before its controller has seen it. What it sees later is another number of pods: the template
+ * never changes.
+ */
 export function readyPods({ metadata, status }: Deployment): number {
   if (metadata.deletionTimestamp !== undefined) return 0
-  if ((status?.observedGeneration ?? 0) < (metadata.generation ?? 0)) return 0
+  if ((status?.observedGeneration ?? 0) < 1) return 0
   return status?.readyReplicas ?? 0
 }
 
@@ -27,16 +30,18 @@ type Facts = {
   notRunningSince: number
   /** The workload that serves until this one does, if it is another. */
   replaces?: Deployment | undefined
+  /** Its service selects it already: it goes on with the pods that are ready while another starts or moves to another node. */
+  isServing: boolean
 }
 
 export function progressOf(
-  { deployment, pods, notRunningSince, replaces }: Facts,
+  { deployment, pods, notRunningSince, replaces, isServing }: Facts,
   workload: NamedWorkload,
   now: number,
 ): Progress {
   const ready = readyPods(deployment)
   const wanted = deployment.spec?.replicas ?? 1
-  if (ready >= wanted) return { state: 'ready' }
+  if (ready >= wanted || (isServing && ready > 0)) return { state: 'ready' }
   const created = Date.parse(deployment.metadata.creationTimestamp ?? '') || now
   const isUpgrade = replaces !== undefined && readyPods(replaces) > 0 && imageOf(replaces) !== imageOf(deployment)
   const until = Math.max(created, notRunningSince) + (isUpgrade ? upgradeMs : progressMs)

@@ -1,6 +1,7 @@
 /** What the status of an owner reports of its services. Pure. */
 import type { Condition, ServiceStatus } from '../../../crds/index.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
+import { mcpStateDatabase, mcpStateRole } from '../../postgres/configuration.ts'
 import type { Authenticator, ObservedServices, RequestedService } from '../observed.ts'
 import { portOf } from '../route.ts'
 import type { Rollout } from './rollout.ts'
@@ -24,6 +25,7 @@ type Circumstances = {
   routed: boolean
   isClearing: boolean
   authenticator: Authenticator | undefined
+  mcpState: ObservedServices['mcpState']
   /** The condition as it was. */
   before: Condition | undefined
 }
@@ -85,7 +87,7 @@ const listed = (found: readonly Found[]): string => found.map(({ type, why }) =>
 function findingOf(
   found: readonly Found[],
   requested: readonly RequestedService[],
-  { routed, authenticator, before }: Circumstances,
+  { routed, authenticator, mcpState, before }: Circumstances,
 ): Finding {
   const failed = found.filter(({ state }) => state === 'failed')
   if (failed.length > 0) {
@@ -96,8 +98,23 @@ function findingOf(
   const pending = found.filter(({ state }) => state === 'pending')
   if (pending.length > 0) return no(rolling, listed(pending))
   if (!routed) return no(rolling, 'waiting for every gateway to apply the route of the services')
-  return anonymousFinding(requested, authenticator, before) ?? yes('Running', 'the services run')
+  return (
+    anonymousFinding(requested, authenticator, before) ??
+    stateFinding(mcpState, before) ??
+    yes('Running', 'the services run')
+  )
 }
+
+/** The pods of `mcp` serve all the same. Which name is taken stays known until Postgres is probed again. */
+function stateFinding(mcpState: ObservedServices['mcpState'], before: Condition | undefined): Finding | undefined {
+  const { taken } = mcpState ?? {}
+  if (taken === undefined) return undefined
+  if (taken === 'unknown' && before?.reason === stateTaken) return yes(stateTaken, before.message)
+  const name = taken === 'role' ? `role named ${mcpStateRole}` : `database named ${mcpStateDatabase}`
+  return yes(stateTaken, `mcp: a user created a ${name}, so conversations are lost with its pod: rename it`)
+}
+
+const stateTaken = 'McpStateTaken'
 
 const foreignRole = 'a user created a role named authenticator, by which rest would log in: rename it'
 

@@ -9,6 +9,7 @@ import type { PodSettings } from '../../pod-settings.ts'
 import { deploymentDraft, workloadDigest } from '../deployment.ts'
 import type { NamedWorkload } from '../names.ts'
 import { switchedAnnotation } from '../network.ts'
+import { replicasOf } from '../nodes.ts'
 import type { ObservedServices, ObservedWorkload, RenderedPod, RequestedService } from '../observed.ts'
 import { type Progress, progressOf, readyPods } from './progress.ts'
 
@@ -18,6 +19,8 @@ export type Rollout = {
   desired: NamedWorkload & { draft: ReturnType<typeof deploymentDraft>; observed: ObservedWorkload | undefined }
   /** Of the desired workload; undefined where it does not exist yet. */
   progress: Progress | undefined
+  /** How many pods it is to have. */
+  replicas: 1 | 2
   /** The digest that the Service selects now. */
   selected: string | undefined
   /** The digest that the Service is to select. */
@@ -52,32 +55,28 @@ function rolloutOf(
   request: RequestedService,
 ): Omit<Rollout, 'serving'>[] {
   const { rendering, config } = request
-  const { image, settings } = services.installation
+  const { image, settings, nodes } = services.installation
   if (rendering.state !== 'rendered' || image === undefined) return []
   const type = config.serviceType
   const { pod } = rendering
   const { hostIds, rest } = config
   const anonymousRole = rest?.dbAnonRole
-  const workload = {
-    owner,
-    type,
-    image,
-    pod,
-    pods: podSettings,
-    replicas: settings.replicas[type],
-    anonymousRole,
-    hostIds,
-  }
-  const digest = workloadDigest(workload)
-  const observed = services.objects.workloads.find(found => found.type === type && found.digest === digest)
+  const keepsOwnState = type === 'mcp' && services.mcpState?.taken !== undefined
+  const pods = { owner, type, image, pod, pods: podSettings, anonymousRole, keepsOwnState, hostIds }
+  const digest = workloadDigest(pods)
   const selected = selectedBy(services.objects.addresses[type])
-  const serving = services.objects.workloads.find(found => found.type === type && found.digest === selected)
+  const named = (wanted: string | undefined) =>
+    services.objects.workloads.find(found => found.type === type && found.digest === wanted)
+  const [observed, serving] = [named(digest), named(selected)]
+  const present = (observed ?? serving)?.deployment.spec?.replicas
+  const replicas = keepsOwnState ? 1 : replicasOf(settings.replicas[type], nodes, present)
+  const workload = { ...pods, replicas }
   const replaces = serving === observed ? undefined : serving?.deployment
-  const facts = { pods: services.pods, notRunningSince, replaces }
+  const facts = { pods: services.pods, notRunningSince, replaces, isServing: selected === digest }
   const progress = observed && progressOf({ deployment: observed.deployment, ...facts }, observed, now)
   return [
     {
-      ...{ request, pod, progress, selected },
+      ...{ request, pod, progress, selected, replicas },
       desired: { type, digest, draft: deploymentDraft(workload, digest), observed },
     },
   ]

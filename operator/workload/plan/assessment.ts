@@ -239,6 +239,7 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
     mayStart: !fatal && mayStartServices(observed, answered),
     authenticator: answered?.authenticator,
     references: answered?.references,
+    mcpState: answered?.mcpState,
     now,
   })
   const ofServices = {

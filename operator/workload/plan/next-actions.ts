@@ -29,7 +29,7 @@ function serving(observed: Observed, { answered, fatal, desired, services }: Ass
   // What is taken back is not given to Postgres before that.
   const awaitsServices = services.holdsPasswords && current && credentials.previous.length > 0
   if (current && !areInOrder)
-    actions.push(...(rolesToRevert(observed).length > 0 || awaitsServices ? [] : [ensureRoles(answered)]))
+    actions.push(...(rolesToRevert(observed).length > 0 ? [] : rolesActions(answered, awaitsServices)))
   else if (current && recorded !== undefined && answered.closed !== undefined) actions.push({ do: 'open' })
   const shown = answered.certificate
   const isShown = certificate.state === 'good' && shown === certificate.fingerprint
@@ -41,6 +41,12 @@ function serving(observed: Observed, { answered, fatal, desired, services }: Ass
   return actions
 }
 
+/** Services that await the new passwords may themselves be waiting for a role that they log in as. */
+const rolesActions = (answered: NonNullable<Assessment['answered']>, awaitsServices: boolean): Action[] => {
+  if (!awaitsServices) return [ensureRoles(answered)]
+  return answered.platformInOrder ? [] : [{ do: 'ensure-roles', keepsPasswords: true }]
+}
+
 /** A copy that has nothing of its source's is opened at once: to see its roles in order first would take two more connections. */
 const ensureRoles = (answered: NonNullable<Assessment['answered']>): Action =>
   answered.closed !== undefined && isOwn(answered) ? { do: 'ensure-roles', opens: true } : { do: 'ensure-roles' }
@@ -50,6 +56,12 @@ function isSettled({ instance, isAtRest, pod }: Observed): boolean {
   const ready = conditionOf(instance.status, 'Ready')
   if (ready?.status !== 'True' || !isAtRest) return false
   return (pod?.startedAt ?? Number.POSITIVE_INFINITY) < Date.parse(ready.lastTransitionTime)
+}
+
+/** Whether where the service `mcp` keeps its conversations was seen as it is to be. */
+function isStateInOrder({ services: { mcpState } }: Observed, { mcpState: seen }: NonNullable<Answered>): boolean {
+  if (mcpState?.login === undefined) return seen === undefined
+  return seen?.mark === mcpState.login.mark && (seen.kind === 'foreign' || seen.inOrder)
 }
 
 /** Whether the role by which the service `rest` logs in was seen as it is to be. */
@@ -90,6 +102,7 @@ export function awaitsPostgres(
     !answer.rolesInOrder ||
     !isLoginInOrder(observed, answer) ||
     services.awaitsReferences ||
+    !isStateInOrder(observed, answer) ||
     answer.login === 'refused' ||
     answer.login === 'unreachable' ||
     postgres?.mark !== mark

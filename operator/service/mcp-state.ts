@@ -1,0 +1,84 @@
+/** Where `mcp` keeps its conversations: the database of the role `mcp_state`, whose password the operator mints, or else its own pod. */
+import type { Cluster } from '../../cluster/index.ts'
+import { ClusterError } from '../../cluster/index.ts'
+import { childNames, type ServiceConfig } from '../../crds/index.ts'
+import { openMinted } from '../../sealing/service-keys.ts'
+import type { InstallationKeys } from '../keys.ts'
+import type { Owner } from '../objects/ownership.ts'
+import type { DesiredMcpState } from '../postgres/administrator.ts'
+import { ownStateAnnotation } from './deployment.ts'
+import type { McpState, MintedSecret, SeenMcpState, ServiceObjects } from './observed.ts'
+
+const isMcp = ({ serviceType }: ServiceConfig): boolean => serviceType === 'mcp'
+
+export const stateSecretOf = (owner: Owner, { serviceId }: ServiceConfig): MintedSecret => ({
+  name: childNames.serviceState(owner.id, serviceId),
+  field: 'password',
+})
+
+/** `seen`: as Postgres last answered. Until it does, the annotation of a Deployment keeps its pods as they are. */
+export function mcpStateOf(
+  owner: Owner,
+  configs: readonly ServiceConfig[],
+  { minted, workloads }: ServiceObjects,
+  seen: SeenMcpState | undefined,
+): McpState | undefined {
+  const config = configs.find(isMcp)
+  if (config === undefined) return undefined
+  const { name } = stateSecretOf(owner, config)
+  const secret = minted.find(({ metadata }) => metadata.name === name)
+  return {
+    login: secret && { secret: name, mark: secret.metadata.uid ?? '' },
+    taken: seen === undefined ? takenBefore(workloads) : seen.kind === 'foreign' ? seen.taken : undefined,
+  }
+}
+
+function takenBefore(workloads: ServiceObjects['workloads']): McpState['taken'] {
+  const own = workloads.filter(({ type }) => type === 'mcp')
+  const isOwnState =
+    own.length > 0 && own.every(({ deployment }) => ownStateAnnotation in (deployment.metadata.annotations ?? {}))
+  return isOwnState ? 'unknown' : undefined
+}
+
+/** As it is to be, with the password that was observed; undefined if its Secret does not open. */
+export const desiredMcpState = (
+  owner: Owner,
+  state: McpState | undefined,
+  password: string | undefined,
+): DesiredMcpState => ({
+  owner: owner.id,
+  isRequested: state !== undefined,
+  login: state?.login === undefined || password === undefined ? undefined : { password, mark: state.login.mark },
+})
+
+/**
+ * What the cluster has now. A database is dropped only if its owner in the cluster requests no service `mcp`.
+ * @throws ClusterError `Conflict` if the Secret or the owner is not what it was; SealError
+ */
+export async function readMcpState(
+  cluster: Cluster,
+  { sealingKey }: InstallationKeys,
+  owner: Owner,
+  state: McpState | undefined,
+): Promise<DesiredMcpState> {
+  const { namespace } = owner
+  if (state === undefined) {
+    await assertUnrequested(cluster, owner)
+    return desiredMcpState(owner, state, undefined)
+  }
+  if (state.login === undefined) return desiredMcpState(owner, state, undefined)
+  const secret = await cluster.get('Secret', { namespace, name: state.login.secret })
+  const isSame = secret?.metadata.uid === state.login.mark
+  const password = isSame && sealingKey !== undefined ? openMinted(sealingKey, secret, 'password') : undefined
+  if (password === undefined) throw new ClusterError('Conflict', `Secret ${state.login.secret} is not what it was`)
+  return desiredMcpState(owner, state, password)
+}
+
+/** Of an owner of any kind. */
+type WithServices = { metadata: { uid?: string | undefined }; spec?: { services?: readonly ServiceConfig[] } }
+
+async function assertUnrequested(cluster: Cluster, { kind, namespace, name, uid }: Owner): Promise<void> {
+  const owner = (await cluster.get(kind, { namespace, name })) as WithServices | undefined
+  if (owner?.metadata.uid !== uid || owner.spec?.services?.some(isMcp))
+    throw new ClusterError('Conflict', `${kind} ${name} is not what it was`)
+}
