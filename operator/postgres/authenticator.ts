@@ -50,8 +50,8 @@ const reserved = [...databaseRoles, replicationRole, monitorRole, readerRole, au
 /** Of the bootstrap superuser, in whose name every superuser grants. */
 const bootstrapOid = 10
 
-/** One row with one column, `facts`: AuthenticatorFacts. */
-export const authenticatorQuery = (anonymousRoles: readonly string[]): QueryConfig => ({
+/** One row with one column, `facts`: AuthenticatorFacts. `others`: further roles that no request may become. */
+export const authenticatorQuery = (anonymousRoles: readonly string[], others: readonly string[]): QueryConfig => ({
   text: `
 SELECT json_build_object(
   'hasMembers', EXISTS (SELECT FROM pg_auth_members m JOIN pg_authid r ON r.oid = m.roleid WHERE r.rolname = $1),
@@ -71,7 +71,7 @@ SELECT json_build_object(
         WHERE rolsuper OR rolbypassrls OR rolreplication OR rolname LIKE 'pg\\_%' OR rolname = ANY ($4) LIMIT 1))), '[]')
     FROM unnest($3::text[]) AS wanted (name))
 ) AS facts`,
-  values: [authenticatorRole, applicationDatabase, anonymousRoles, reserved],
+  values: [authenticatorRole, applicationDatabase, anonymousRoles, [...reserved, ...others]],
 })
 
 const name = escapeIdentifier(authenticatorRole)

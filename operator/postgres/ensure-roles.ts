@@ -9,11 +9,12 @@ import {
   isClosedFor,
   isForeign,
 } from './authenticator.ts'
+import { mcpStateRole } from './configuration.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
 import { openStatements } from './copy.ts'
 import { ensureMcpState } from './ensure-mcp-state.ts'
 import { markOfRole } from './marks.ts'
-import { type DesiredMcpState, isStateClosedFor } from './mcp-state.ts'
+import { type DesiredMcpState, isRoleOurs, isStateClosedFor } from './mcp-state.ts'
 import {
   createDatabase,
   grantStatements,
@@ -107,11 +108,13 @@ async function makeGrants(connection: Connection, state: ServerState): Promise<v
 /** What of the authenticator cannot be read from the state; undefined where there is no such role, and none is wanted. */
 export async function authenticatorFacts(
   connection: Connection,
-  { roles }: ServerState,
+  { roles, mcpState }: ServerState,
   wanted: DesiredAuthenticator | undefined,
 ): Promise<AuthenticatorFacts | undefined> {
   if (wanted === undefined && roles.authenticator === undefined) return undefined
-  const [row] = await connection.rows<{ facts: AuthenticatorFacts }>(authenticatorQuery(wanted?.anonymousRoles ?? []))
+  const others = isRoleOurs(mcpState) ? [mcpStateRole] : []
+  const query = authenticatorQuery(wanted?.anonymousRoles ?? [], others)
+  const [row] = await connection.rows<{ facts: AuthenticatorFacts }>(query)
   return row?.facts
 }
 

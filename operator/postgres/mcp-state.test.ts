@@ -110,6 +110,18 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect((await look(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: true })
   })
 
+  test('no request to rest becomes mcp_state', async () => {
+    const authenticator = { password: 'rest-secret-1', mark: 'r', anonymousRoles: ['mcp_state'] }
+    const desired = async () => ({ passwords, mark: 'm', authenticator, mcpState: wanted })
+    await administrator().ensureRoles(server.target, desired, signal)
+    const options = { passwords, commits: false, authenticator, mcpState: wanted }
+    expect(await administrator().observe(server.target, options, signal)).toMatchObject({
+      authenticator: { inOrder: true, anonymousRoles: { mcp_state: { kind: 'refused' } } },
+      mcpState: { kind: 'ours', inOrder: true },
+    })
+    await administrator().ensureRoles(server.target, async () => ({ passwords, mark: 'm', mcpState: wanted }), signal)
+  })
+
   test('mcp_state gets nothing but its database', async () => {
     for (const sql of [
       'SELECT rolpassword FROM pg_catalog.pg_authid',

@@ -26,7 +26,8 @@ const database = escapeIdentifier(mcpStateDatabase)
 const attributesText =
   "LOGIN NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'"
 
-const isRoleOurs = ({ role }: McpStateFacts): boolean => isMarked(role?.comment) && role?.hasMembers === false
+/** False where a user made the role. */
+export const isRoleOurs = ({ role }: McpStateFacts): boolean => isMarked(role?.comment) && role?.hasMembers === false
 
 /** One without a comment is ours while nothing but its limit is set: an operator died after it created it. */
 const isDatabaseOurs = ({ database }: McpStateFacts): boolean =>
