@@ -26,7 +26,7 @@ const uriOf = ({ services }: Served): string => {
   return found.uri
 }
 
-/** Logs in, as a user does who comes back to a server that has been replaced. */
+/** Logs in, as a user does after a server was replaced. */
 async function logIn(uri: string): Promise<string> {
   const [service] = (await read(`/databases/${id}`)).services
   const headers = { authorization: `Bearer ${service?.mcp_config?.init_tokens}` }

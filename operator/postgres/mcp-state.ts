@@ -53,7 +53,7 @@ export function isToDrop(facts: McpStateFacts, { owner, isRequested }: DesiredMc
 /** Ends the sessions in it. Not for a transaction. */
 export const dropDatabase = `DROP DATABASE IF EXISTS ${database} WITH (FORCE)`
 
-/** Nobody but a superuser may connect to it until it is finished. Not for a transaction. */
+/** Only a superuser may connect to it until it is finished. Not for a transaction. */
 export const createDatabase = `CREATE DATABASE ${database} TEMPLATE template0 CONNECTION LIMIT 0`
 
 const canLogIn = ({ role }: McpStateFacts): boolean => role !== null && (role.login || role.verifier !== null)
@@ -61,7 +61,7 @@ const canLogIn = ({ role }: McpStateFacts): boolean => role !== null && (role.lo
 /** Whether it can log in although it is not requested. */
 const isLeftOpen = (facts: McpStateFacts): boolean => isRoleOurs(facts) && canLogIn(facts)
 
-/** Whether nobody can log in by a password of the database that this one was copied from, or read its conversations. */
+/** Whether no login has a password of the database that this one was copied from, or reads its conversations. */
 export function isStateClosedFor(facts: McpStateFacts, wanted: DesiredMcpState | undefined): boolean {
   if (wanted === undefined) return facts.database === null || !isDatabaseOurs(facts)
   if (isToDrop(facts, wanted)) return false

@@ -1,6 +1,6 @@
 /**
  * Whether services can have a pod on each of two nodes. Nodes are listed at most once a minute, and only until two are found. A node that is
- * drained or lost comes back in most cases, so one node counts as one only after half an hour. Until then nothing is known, and each service
+ * drained or lost returns in most cases, so one node counts as one only after half an hour. Until then nothing is known, and each service
  * keeps the pods that it has.
  */
 import type { Cluster, Node } from '../../cluster/index.ts'

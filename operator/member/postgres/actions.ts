@@ -1,7 +1,7 @@
 /** Actions in a member's Postgres. */
 export type PostgresAction =
   /**
-   * Sets roles and passwords. `opens`: then lets clients into a closed copy, as `open` does. `keepsPasswords`: those of users' roles stay as
+   * Sets roles and passwords. `opens`: then opens a closed copy to clients, as `open` does. `keepsPasswords`: those of users' roles stay as
    * they are.
    */
   | { do: 'ensure-roles'; opens?: true; keepsPasswords?: true }
