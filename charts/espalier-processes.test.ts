@@ -136,7 +136,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     )
     expect(changed.images.services).toBe('registry.test/services:1')
     expect(changed.services).toMatchObject({
-      ...{ replicas: { rest: 2, rag: 1 }, egress, baseUrls: { openai: 'http://10.0.0.9:8000' } },
+      ...{ replicas: { rest: 2, rag: 'auto' }, egress, baseUrls: { openai: 'http://10.0.0.9:8000' } },
       resources: { rag: { requests: { cpu: '50m', memory: '96Mi' }, limits: { memory: '512Mi' } } },
     })
   })

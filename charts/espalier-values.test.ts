@@ -77,6 +77,9 @@ const texts: Record<string, unknown> = {
   'tls.certManager.issuerRef.kind': 'Issuer',
   'gateway.ports.last': 30090,
   'gateway.https.nodePort': 30500,
+  'services.replicas.mcp': 2,
+  'services.replicas.rest': 2,
+  'services.replicas.rag': 2,
 }
 
 /** A checksum changes with values that nothing else uses. */

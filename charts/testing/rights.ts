@@ -189,7 +189,7 @@ export const rights: readonly Right[] = [
     [
       [core, 'namespaces', 'get list watch create patch delete'],
       [core, 'persistentvolumes', 'get list watch create update'],
-      [core, 'nodes', 'get'],
+      [core, 'nodes', 'get list'],
       ['rbac.authorization.k8s.io', 'rolebindings', 'list watch create update patch'],
       ['rbac.authorization.k8s.io', 'clusterroles', 'bind', 'espalier-operator-tenant'],
       ['rbac.authorization.k8s.io', 'clusterroles', 'bind', 'espalier-api-tenant'],
@@ -201,7 +201,7 @@ export const rights: readonly Right[] = [
     [undefined],
     [
       [core, 'persistentvolumes', 'patch delete'],
-      [core, 'nodes', 'list watch update patch'],
+      [core, 'nodes', 'watch update patch'],
       ['rbac.authorization.k8s.io', 'clusterroles', 'bind', 'cluster-admin'],
       ['rbac.authorization.k8s.io', 'clusterroles', 'create update patch escalate'],
       ['rbac.authorization.k8s.io', 'clusterrolebindings', 'create update patch delete'],
