@@ -20,6 +20,7 @@ const productFolders = [
   'cluster',
   'controller',
   'crds',
+  'archive',
   'csi',
   'embedded',
   'gateway',
