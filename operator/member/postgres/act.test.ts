@@ -55,7 +55,9 @@ describe('a change in Postgres', () => {
     if (secret === undefined) throw new Error('there are no credentials')
     await it.cluster.replace('Secret', rotated(secret, sealingKey, { app: 'again' }))
     const { uid = '' } = secret.metadata
-    const current = { passwords: { ...passwords, app: expect.not.stringMatching(/^b$/) }, mark: `${uid} app=again` }
+    const mcpState = { owner: it.owner.id, isRequested: false, login: undefined }
+    const replaced = { ...passwords, app: expect.not.stringMatching(/^b$/) }
+    const current = { passwords: replaced, mark: `${uid} app=again`, mcpState }
     for (const what of ['ensure-roles', 'reload', 'detach', 'open'] as const)
       expect(await pass.do({ do: what })).toBe('done')
     await pass.do({ do: 'ensure-roles', opens: true })
