@@ -37,7 +37,7 @@ async function logIn(uri: string): Promise<string> {
   try {
     const login = { name: 'authenticate_user', arguments: { username: 'alice', password: 'secret-of-alice' } }
     const answer = JSON.stringify(await client.callTool(login))
-    const [token] = /[A-Za-z0-9+/]{40,}=*/.exec(answer) ?? []
+    const token = /session_token[^A-Za-z0-9]+([A-Za-z0-9._~+/=-]{40,})/.exec(answer)?.[1]
     if (token === undefined) throw new Error(answer)
     return token
   } finally {
