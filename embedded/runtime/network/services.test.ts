@@ -33,7 +33,7 @@ test.each(['asked of the runtime', 'as the runtime reports it'])(
         selector,
         publishNotReadyAddresses,
         ports: [
-          { port: 80, targetPort: 'http' },
+          { port: 80, name: 'web', targetPort: 'http' },
           { port: 8000, name: 'plain' },
         ],
       },
