@@ -12,7 +12,7 @@ const authorized = (database: Served) => ({
 /** The answer to a request of a session that the server does not have: the client begins another one. */
 export const isSessionGone = (error: unknown): boolean => error instanceof StreamableHTTPError && error.code === 404
 
-/** Calls a tool in a session of the bridge. A call that is told that its session is gone fails, and the next begins another one. */
+/** Calls a tool in a session of the bridge. A call whose session does not exist any more fails, and the next begins another one. */
 export async function olderClient(database: Served, fetching: Fetch) {
   const open = async () => {
     const client = new Client({ name: 'e2e', version: '1' })

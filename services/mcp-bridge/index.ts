@@ -166,7 +166,7 @@ export async function startBridge(
       nameOf: random => replicas.sessionId(random),
       onClose: session => backend.closed(session),
       onNotification: (session, message) => {
-        // Of a server that tells no sessions apart, streams without one are told by `onBroadcast`.
+        // A server without sessions sends to streams without one by `onBroadcast`.
         if (backend.tellsSessionsApart) watchers.tell(session.caller.principal, message)
       },
     },

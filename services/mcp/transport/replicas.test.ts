@@ -87,7 +87,7 @@ test('a task is found by every request, and cancelled, though they alternate', a
   expect([...proxy.answered.values()].every(count => count > 3)).toBe(true)
 })
 
-test('who listens is told of a task of another replica, as it changes', async () => {
+test('a listener receives the changes of a task of another replica', async () => {
   const begun = await rpc('tools/call', { name: 'slow_compute', arguments: { seconds: 60, label: 'x' } })
   const { taskId } = begun.said.result
   const headers = {
