@@ -1,4 +1,4 @@
-/** Answers of the archive's server, pure: which status a fault has, and what a client is told. */
+/** Answers of the archive's server, pure: the status of each fault, and the error that the client gets. */
 import { ArchiveError } from '../errors.ts'
 
 export type Answer = {
