@@ -106,7 +106,9 @@ function statusOf({ deployment, now }: DeploymentInput, { active, fresh, minimum
 }
 
 /** The status of a Deployment whose pods the cluster refuses. */
-export function withFailure(status: Status, deployment: Deployment, { message }: Error, now: number): Status {
+export function withFailure(status: Status, deployment: Deployment, refusal: Error, now: number): Status {
+  // Each try has a pod of another name: with it, every try would change the status, and every change of the status would be a try.
+  const message = refusal.message.replace(/^[a-zA-Z]+ "[^"]*" is (forbidden|invalid): /, '')
   const before = deployment.status?.conditions?.find(({ type }) => type === 'ReplicaFailure')
   const at = before?.lastTransitionTime ?? timestamp(now)
   const failure = { type: 'ReplicaFailure', status: 'True' as const, reason: 'FailedCreate', message }
