@@ -192,6 +192,25 @@ describe.each(pgVersions)('Postgres %s', major => {
     }
   })
 
+  test('a session of a role that a user made with our comment ends with its password, and its settings go', async () => {
+    await ensure(unwanted)
+    await superuser('DROP ROLE IF EXISTS mcp_state')
+    await as('admin', passwords.admin, 'app', "CREATE ROLE maker LOGIN CREATEROLE PASSWORD 'maker-secret'")
+    await as(
+      ...(['maker', 'maker-secret', 'app', "CREATE ROLE mcp_state LOGIN PASSWORD 'kept'"] as const),
+      ...["COMMENT ON ROLE mcp_state IS 'espalier {}'", "ALTER ROLE mcp_state SET search_path = 'elsewhere'"],
+    )
+    await as('admin', passwords.admin, 'app', 'DROP OWNED BY maker', 'DROP ROLE maker').catch(() =>
+      superuser('DROP OWNED BY maker; DROP ROLE maker'),
+    )
+    const kept = await connectAs(server, 'mcp_state', 'kept', 'app')
+    kept.on('error', () => {})
+    await ensure(wanted)
+    await expect(kept.query("ALTER ROLE mcp_state PASSWORD 'mine'")).rejects.toThrow()
+    expect(await asState('SHOW search_path')).toEqual([{ search_path: '"$user", public' }])
+    await expect(as('mcp_state', 'mine', 'espalier')).rejects.toThrow(/password authentication failed/)
+  })
+
   test('it is dropped with its service, and its role locked', async () => {
     expect((await look(unwanted)).platformInOrder).toBe(false)
     await ensure(unwanted)

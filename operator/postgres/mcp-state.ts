@@ -68,6 +68,9 @@ export function isStateClosedFor(facts: McpStateFacts, wanted: DesiredMcpState |
   return !isLeftOpen(facts) || parseMark(facts.role?.comment).credentials === wanted.login?.mark
 }
 
+/** A session from before a new password could replace that password, and a user may have made the role with our comment. */
+const endSessions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = ${escapeLiteral(mcpStateRole)}`
+
 /** Statements for one transaction in any database. `verifier`: of the password, where that is not to stay. */
 export function roleStatements(facts: McpStateFacts, wanted: DesiredMcpState, verifier?: string): string[] {
   const { role: present } = facts
@@ -81,6 +84,7 @@ export function roleStatements(facts: McpStateFacts, wanted: DesiredMcpState, ve
   const verb = present === null ? 'CREATE' : 'ALTER'
   return [
     ...(isRight && verifier === undefined ? [] : [`${verb} ROLE ${role} ${attributesText}${password}`]),
+    ...(present === null || verifier === undefined ? [] : [`ALTER ROLE ${role} RESET ALL`, endSessions]),
     ...(parseMark(present?.comment).credentials === wanted.login.mark
       ? []
       : [comment(mcpStateRole, { credentials: wanted.login.mark })]),
