@@ -5,6 +5,7 @@
  */
 import { connect as connectPlainly, type Socket } from 'node:net'
 import { connect as connectSecurely, type TLSSocket } from 'node:tls'
+import { queryMessage, startupMessage, terminateMessage } from '../protocol/messages.ts'
 
 type PostgresLogin = {
   host: string
@@ -19,7 +20,6 @@ type PostgresLogin = {
 }
 
 const sslRequestCode = 80_877_103
-const protocolVersion = 196_608
 /** How long Postgres may take to close what has said goodbye. */
 const leaveMs = 2_000
 /** Answers are of some hundred bytes. */
@@ -30,21 +30,14 @@ const int32 = (value: number): Buffer => {
   bytes.writeInt32BE(value)
   return bytes
 }
-const framed = (type: string, body: Buffer): Buffer =>
-  Buffer.concat([Buffer.from(type, 'latin1'), int32(body.length + 4), body])
-const text = (value: string): Buffer => Buffer.from(`${value}\0`)
-
-function startupMessage({ user, database }: PostgresLogin, timeoutMs: number): Buffer {
-  const parameters = {
+function startup({ user, database }: PostgresLogin, timeoutMs: number): Buffer {
+  return startupMessage({
     user,
     database,
     application_name: 'espalier-agent',
     client_encoding: 'UTF8',
     options: `-c search_path=pg_catalog -c statement_timeout=${timeoutMs} -c lock_timeout=${timeoutMs} -c default_transaction_read_only=on`,
-  }
-  const body = Object.entries(parameters).flatMap(([name, value]) => [text(name), text(value)])
-  const message = Buffer.concat([int32(protocolVersion), ...body, Buffer.of(0)])
-  return Buffer.concat([int32(message.length + 4), message])
+  })
 }
 
 /** The first column of a DataRow. */
@@ -107,7 +100,7 @@ async function secured(login: PostgresLogin, sockets: Socket[]): Promise<TLSSock
 }
 
 /** Asks each statement once logged in; resolves to the first column of the first row of each. */
-function converse(socket: TLSSocket, startup: Buffer, statements: readonly string[]): Promise<(string | null)[]> {
+function converse(socket: TLSSocket, first: Buffer, statements: readonly string[]): Promise<(string | null)[]> {
   return new Promise((resolve, reject) => {
     const answers: (string | null)[] = []
     let asked = 0
@@ -122,9 +115,9 @@ function converse(socket: TLSSocket, startup: Buffer, statements: readonly strin
         while (answers.length < asked) answers.push(null)
         const next = statements[asked]
         asked += 1
-        if (next !== undefined) socket.write(framed('Q', text(next)))
+        if (next !== undefined) socket.write(queryMessage(next))
         else {
-          socket.end(framed('X', Buffer.alloc(0)))
+          socket.end(terminateMessage())
           socket.setTimeout(leaveMs, () => socket.destroy())
           resolve(answers)
         }
@@ -132,7 +125,7 @@ function converse(socket: TLSSocket, startup: Buffer, statements: readonly strin
         reject(error)
       }
     })
-    socket.write(startup)
+    socket.write(first)
   })
 }
 
@@ -146,8 +139,7 @@ export async function ask(
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error(`Postgres did not answer within ${timeoutMs} ms`)), timeoutMs)
   try {
-    const session = (async () =>
-      converse(await secured(login, sockets), startupMessage(login, timeoutMs), statements))()
+    const session = (async () => converse(await secured(login, sockets), startup(login, timeoutMs), statements))()
     return await Promise.race([session, late])
   } catch (error) {
     for (const socket of sockets) socket.destroy()

@@ -14,11 +14,11 @@ import {
   startPostgres,
   temporaryDirectory,
 } from '../../operator/postgres/testing/postgres.ts'
+import { PostgresError } from '../protocol/messages.ts'
 import { extractBackup } from '../restore/extract.ts'
 import { parseManifest } from '../restore/manifest.ts'
 import { type BaseBackupEvent, baseBackup } from './base-backup.ts'
 import { ReplicationConnection } from './connection.ts'
-import { PostgresError } from './messages.ts'
 import { secureSocket } from './secure-socket.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }

@@ -3,8 +3,8 @@
  * each tablespace, then the manifest. A temporary slot keeps the WAL that the backup needs, which is within the archive.
  */
 import { randomBytes } from 'node:crypto'
+import { columnsOf } from '../protocol/messages.ts'
 import type { ReplicationConnection } from './connection.ts'
-import { columnsOf } from './messages.ts'
 
 /** A position in WAL, as Postgres writes it, and its timeline. */
 export type WalPosition = { readonly position: string; readonly timeline: number }

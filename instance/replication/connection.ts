@@ -8,7 +8,7 @@ import {
   queryMessage,
   startupMessage,
   terminateMessage,
-} from './messages.ts'
+} from '../protocol/messages.ts'
 
 export class ReplicationConnection {
   readonly #socket: Socket
