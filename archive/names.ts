@@ -6,9 +6,11 @@ export type Incarnation = { readonly databaseId: string; readonly number: number
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const incarnationNumber = /^[1-9][0-9]{0,8}$/
 
+export const isUuid = (text: string): boolean => uuid.test(text)
+
 /** Undefined unless `id` is a UUID in lower case and `number` a number from 1. */
 export const parseIncarnation = (id: string, number: string): Incarnation | undefined =>
-  uuid.test(id) && incarnationNumber.test(number) ? { databaseId: id, number: Number(number) } : undefined
+  isUuid(id) && incarnationNumber.test(number) ? { databaseId: id, number: Number(number) } : undefined
 
 /**
  * Files that Postgres archives (manual, "Continuous Archiving"): a segment, also a partial one after a promotion, a history file of a

@@ -2,6 +2,7 @@
  * Writes an object once. Writing the same content again changes nothing and succeeds; other content under the same name is refused. So
  * a sender may always try again, and two servers that archive under one identity are noticed before one replaces what the other wrote.
  */
+import { buffer } from 'node:stream/consumers'
 import { ArchiveError } from './errors.ts'
 import { type Content, mostHeaderBytes, parseHeader } from './object/header.ts'
 import type { ArchiveKeys } from './object/key.ts'
@@ -14,9 +15,7 @@ export type Archive = { store: ObjectStore; keys: ArchiveKeys }
 export async function readHeader({ store, keys }: Archive, name: string, signal?: AbortSignal) {
   const start = await store.read(name, { first: 0, length: mostHeaderBytes }, signal)
   if (start === undefined) return undefined
-  const chunks: Uint8Array[] = []
-  for await (const chunk of start) chunks.push(chunk)
-  return parseHeader(Buffer.concat(chunks), name, keys).header
+  return parseHeader(await buffer(start), name, keys).header
 }
 
 /**

@@ -13,7 +13,7 @@ import { Agent, request } from 'node:https'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { readManifest, readParts } from '../archive/backup/read.ts'
+import { readManifest, readParts, readRecord } from '../archive/backup/read.ts'
 import { writeBackup } from '../archive/backup/write.ts'
 import { identityOf } from '../archive/names.ts'
 import { archiveKey } from '../archive/object/key.ts'
@@ -88,7 +88,6 @@ async function measureBackups(): Promise<void> {
       connection.close()
       const target = join(root, `restored-${round}`)
       mkdirSync(target)
-      const { readRecord } = await import('../archive/backup/read.ts')
       const record = await readRecord(archive, incarnation, id)
       if (record === undefined) throw new Error('there is no backup')
       const restore = await seconds(async () => {

@@ -1,11 +1,12 @@
 /** Reads base backups of the archive. */
+import { buffer } from 'node:stream/consumers'
 
 import { ArchiveError } from '../errors.ts'
-import type { Incarnation } from '../names.ts'
+import { type Incarnation, isUuid } from '../names.ts'
 import type { Content } from '../object/header.ts'
 import { unsealed } from '../object/seal.ts'
 import type { Archive } from '../put.ts'
-import { type BackupRecord, backupNames, backupRecord, backupsPrefix, isBackupId } from './record.ts'
+import { type BackupRecord, backupNames, backupRecord, backupsPrefix } from './record.ts'
 
 const recordName = /\/backups\/([^/]+)\/record$/
 
@@ -13,7 +14,7 @@ const recordName = /\/backups\/([^/]+)\/record$/
 export async function* backupIds({ store }: Archive, incarnation: Incarnation): AsyncGenerator<string> {
   for await (const { name } of store.list(backupsPrefix(incarnation))) {
     const id = recordName.exec(name)?.[1]
-    if (id !== undefined && isBackupId(id)) yield id
+    if (id !== undefined && isUuid(id)) yield id
   }
 }
 
@@ -43,9 +44,7 @@ export async function readManifest(
   { manifest }: BackupRecord,
 ): Promise<Buffer> {
   const name = backupNames(incarnation, id).manifest
-  const chunks: Buffer[] = []
-  for await (const chunk of contentOf(archive, name, manifest)) chunks.push(Buffer.from(chunk))
-  return Buffer.concat(chunks)
+  return buffer(contentOf(archive, name, manifest))
 }
 
 /** The tar archive of the data directory. @throws ArchiveError `damaged`, while it is read */
@@ -57,7 +56,8 @@ export async function* readParts(
 ): AsyncGenerator<Buffer> {
   const names = backupNames(incarnation, id)
   for (const [index, part] of parts.entries())
-    for await (const chunk of contentOf(archive, names.part(index + 1), part)) yield Buffer.from(chunk)
+    for await (const chunk of contentOf(archive, names.part(index + 1), part))
+      yield Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
 }
 
 async function* contentOf({ store, keys }: Archive, name: string, expected: Content): AsyncGenerator<Uint8Array> {
@@ -73,7 +73,5 @@ async function* contentOf({ store, keys }: Archive, name: string, expected: Cont
 async function readWhole({ store, keys }: Archive, name: string): Promise<Buffer | undefined> {
   const stored = await store.read(name)
   if (stored === undefined) return undefined
-  const chunks: Uint8Array[] = []
-  for await (const chunk of (await unsealed(stored, { name, keys })).content) chunks.push(chunk)
-  return Buffer.concat(chunks)
+  return buffer((await unsealed(stored, { name, keys })).content)
 }

@@ -8,12 +8,12 @@
  */
 import { z } from 'zod'
 import type { Incarnation } from '../names.ts'
+import { contentText } from '../object/header.ts'
 
 const position = z.strictObject({
   position: z.string().regex(/^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/),
   timeline: z.int().min(1),
 })
-const object = z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), size: z.int().min(0) })
 
 export const backupRecord = z.strictObject({
   version: z.literal(1),
@@ -23,17 +23,14 @@ export const backupRecord = z.strictObject({
   startedAt: z.iso.datetime(),
   endedAt: z.iso.datetime(),
   /** In order; the archive is their content, one after the other. */
-  parts: z.array(object).min(1).max(10_000_000),
-  manifest: object,
+  parts: z.array(contentText).min(1).max(10_000_000),
+  manifest: contentText,
   /** Of all parts. */
   bytes: z.int().min(0),
 })
 export type BackupRecord = z.output<typeof backupRecord>
 
 export const partBytes = 16 * 1024 * 1024
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
-export const isBackupId = (text: string): boolean => uuid.test(text)
 
 export const backupsPrefix = ({ databaseId, number }: Incarnation): string => `${databaseId}/${number}/backups/`
 

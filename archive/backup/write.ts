@@ -37,7 +37,7 @@ export async function writeBackup(
     else if (event.kind === 'ended') end = event.at
     else if (event.kind === 'manifest') isManifest = true
     else if (event.kind === 'archive') refuseTablespace(event.tablespace)
-    else if (event.kind === 'data' && isManifest) manifest.push(Buffer.from(event.bytes))
+    else if (event.kind === 'data' && isManifest) manifest.push(event.bytes)
     else if (event.kind === 'data' && (await parts.add(event.bytes))) run.onProgress?.(parts.bytes, estimate)
   }
   const written = await parts.end()

@@ -18,17 +18,20 @@ export const mostHeaderBytes = 4096
 export const saltBytes = 32
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+/** SHA-256 and size in bytes of what an object contains, before compression. */
+export const contentText = z.strictObject({ sha256, size: z.int().min(0) })
+export type Content = z.output<typeof contentText>
+
 const headerText = z.strictObject({
   /** The name of the object in the archive. */
   name: z.string().min(1).max(1024),
   key: z.string().regex(/^[0-9a-f]{16}$/),
   salt: z.base64().length(44),
   compression: z.enum(['none', 'zstd']),
-  /** SHA-256 and size in bytes of the content, before compression. Absent where it was not known when the object was begun. */
-  content: z.strictObject({ sha256, size: z.int().min(0) }).optional(),
+  /** Absent where it was not known when the object was begun. */
+  content: contentText.optional(),
 })
 export type ObjectHeader = z.output<typeof headerText>
-export type Content = NonNullable<ObjectHeader['content']>
 
 export function renderHeader(header: ObjectHeader, headerKey: Uint8Array): Buffer {
   const text = Buffer.from(JSON.stringify(header))

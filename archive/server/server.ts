@@ -2,6 +2,7 @@
  * The archive over HTTPS. A client shows a certificate of the installation's authority that names one incarnation of one database, and
  * reaches the objects of that one alone.
  */
+import { once } from 'node:events'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -225,21 +226,10 @@ async function deliver(
   response.writeHead(200, { 'content-type': 'application/octet-stream', ...headers })
   for await (const chunk of content) {
     signal.throwIfAborted()
-    if (!response.write(chunk)) await drained(response, signal)
+    if (!response.write(chunk)) await once(response, 'drain', { signal })
   }
   response.end()
   return undefined
-}
-
-function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason)
-    signal.addEventListener('abort', stop, { once: true })
-    response.once('drain', () => {
-      signal.removeEventListener('abort', stop)
-      resolve()
-    })
-  })
 }
 
 async function listWal(

@@ -7,14 +7,13 @@ import { secureSocket } from '../../../instance/replication/secure-socket.ts'
 import { createIds } from '../../../values/id.ts'
 import { type Command, parseFlags, readCertificateFlags, readFlagFile } from '../../command.ts'
 import {
-  explained,
   incarnationHelp,
   incarnationOf,
   incarnationOptions,
-  openArchive,
   required,
   storeHelp,
   storeOptions,
+  withArchive,
 } from './open.ts'
 
 const help = `Takes a base backup of a running Postgres 15 or newer, without a copy on a disk.
@@ -57,27 +56,25 @@ const command: Command = {
       key: required(flags, 'key'),
     })
     const ca = await readFlagFile('--authority', required(flags, 'authority'))
-    const archive = await openArchive(flags)
     const server = { host: flags.address ?? serverName, port: Number(flags.port), serverName, ca, ...certificate }
-    const connection = await ReplicationConnection.open(
-      await secureSocket(server),
-      flags.user,
-      'espalier archive backup',
-    )
     const id = createIds(Date.now)()
-    const showProgress = (bytes: number, estimate: number) =>
-      process.stderr.isTTY &&
-      process.stderr.write(`\r${Math.round(bytes / 2 ** 20)} of about ${Math.round(estimate / 2 ** 20)} MiB `)
-    try {
-      const events = baseBackup(connection, { label: backupNames(incarnation, id).record })
-      const run = { incarnation, id, now: Date.now, onProgress: (...of: [number, number]) => void showProgress(...of) }
-      await explained(() => writeBackup(archive, events, run))
-    } finally {
-      connection.close()
-      archive.store.close()
-    }
+    await withArchive(flags, async archive => {
+      const socket = await secureSocket(server)
+      const connection = await ReplicationConnection.open(socket, flags.user, 'espalier archive backup')
+      try {
+        const events = baseBackup(connection, { label: backupNames(incarnation, id).record })
+        await writeBackup(archive, events, { incarnation, id, now: Date.now, onProgress: showProgress })
+      } finally {
+        connection.close()
+      }
+    })
     console.log(id)
     return 0
   },
 }
 export default command
+
+function showProgress(bytes: number, estimate: number): void {
+  if (process.stderr.isTTY)
+    process.stderr.write(`\r${Math.round(bytes / 2 ** 20)} of about ${Math.round(estimate / 2 ** 20)} MiB `)
+}

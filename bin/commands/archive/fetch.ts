@@ -5,15 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { isWalFile, walPrefix } from '../../../archive/names.ts'
 import { unsealed } from '../../../archive/object/seal.ts'
 import { type Command, parseArguments, UsageError } from '../../command.ts'
-import {
-  explained,
-  incarnationHelp,
-  incarnationOf,
-  incarnationOptions,
-  openArchive,
-  storeHelp,
-  storeOptions,
-} from './open.ts'
+import { incarnationHelp, incarnationOf, incarnationOptions, storeHelp, storeOptions, withArchive } from './open.ts'
 
 const help = `Reads one WAL file out of the archive. Postgres runs it as its restore_command.
 
@@ -43,8 +35,7 @@ const command: Command = {
     if (!isWalFile(file)) throw new UsageError(`${JSON.stringify(file)} is not the name of a WAL file`)
     const name = `${walPrefix(incarnationOf(flags))}${file}`
     try {
-      const { store, keys } = await openArchive(flags)
-      return await explained(async () => {
+      return await withArchive(flags, async ({ store, keys }) => {
         const stored = await store.read(name)
         if (stored === undefined) return 1
         const { content } = await unsealed(stored, { name, keys })
@@ -52,7 +43,7 @@ const command: Command = {
         await pipeline(content, createWriteStream(`${path}.partial`, { mode: 0o600 }))
         await rename(`${path}.partial`, path)
         return 0
-      }).finally(() => store.close())
+      })
     } catch (error) {
       await rm(`${path}.partial`, { force: true })
       if (error instanceof UsageError) throw error

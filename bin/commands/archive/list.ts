@@ -1,15 +1,7 @@
 /** `espalier archive list`: the base backups of a database. */
 import { backupIds, readRecord } from '../../../archive/backup/read.ts'
 import { type Command, parseFlags } from '../../command.ts'
-import {
-  explained,
-  incarnationHelp,
-  incarnationOf,
-  incarnationOptions,
-  openArchive,
-  storeHelp,
-  storeOptions,
-} from './open.ts'
+import { incarnationHelp, incarnationOf, incarnationOptions, storeHelp, storeOptions, withArchive } from './open.ts'
 
 const help = `Lists the complete base backups of a database, the oldest first.
 
@@ -30,8 +22,7 @@ const command: Command = {
       json: { type: 'boolean', default: false },
     })
     const incarnation = incarnationOf(flags)
-    const archive = await openArchive(flags)
-    await explained(async () => {
+    await withArchive(flags, async archive => {
       for await (const id of backupIds(archive, incarnation)) {
         const record = await readRecord(archive, incarnation, id)
         if (record === undefined) continue
@@ -43,7 +34,6 @@ const command: Command = {
           )
       }
     })
-    archive.store.close()
     return 0
   },
 }

@@ -64,6 +64,19 @@ export async function openArchive(flags: StoreFlags): Promise<Archive> {
   })
 }
 
+/** Opens the archive for `work`, and closes it after it. A fault of the archive is an Error with its message. @throws UsageError, Error */
+export async function withArchive<Result>(
+  flags: StoreFlags,
+  work: (archive: Archive) => Promise<Result>,
+): Promise<Result> {
+  const archive = await openArchive(flags)
+  try {
+    return await explained(() => work(archive))
+  } finally {
+    archive.store.close()
+  }
+}
+
 export function required<Name extends string>(
   flags: { readonly [name in Name]?: string | undefined },
   name: Name,
@@ -105,7 +118,7 @@ async function openStore(url: string, flags: StoreFlags): Promise<ObjectStore> {
 }
 
 /** A fault of the store or of the key is one that the user can repair. */
-export async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
+async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {

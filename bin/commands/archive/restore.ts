@@ -9,14 +9,13 @@ import { extractBackup } from '../../../instance/restore/extract.ts'
 import { parseManifest } from '../../../instance/restore/manifest.ts'
 import { type Command, parseFlags, UsageError } from '../../command.ts'
 import {
-  explained,
   incarnationHelp,
   incarnationOf,
   incarnationOptions,
-  openArchive,
   required,
   storeHelp,
   storeOptions,
+  withArchive,
 } from './open.ts'
 
 const help = `Makes a data directory of a base backup. Every file is compared with the backup's manifest.
@@ -57,14 +56,16 @@ const command: Command = {
     const recovery = recoveryOf(flags)
     const directory = resolve(required(flags, 'target'))
     await prepare(directory)
-    const archive = await openArchive(flags)
-    const { id, record } = await explained(() => chosen(archive, incarnation, flags.backup))
-    const bytes = await explained(async () => {
+    const { id, record, bytes } = await withArchive(flags, async archive => {
+      const { id, record } = await chosen(archive, incarnation, flags.backup)
       const manifest = parseManifest(await readManifest(archive, incarnation, id, record))
-      return extractBackup(readParts(archive, incarnation, id, record), manifest, directory)
+      return {
+        id,
+        record,
+        bytes: await extractBackup(readParts(archive, incarnation, id, record), manifest, directory),
+      }
     })
     if (recovery !== undefined) await setUpRecovery(directory, recovery)
-    archive.store.close()
     console.log(`Backup ${id}, of ${record.endedAt}: ${Math.ceil(bytes / 2 ** 20)} MiB in ${directory}`)
     return 0
   },
